@@ -3,47 +3,22 @@
 //! [`run`] opens the ports, recovers the data directory, and ends on a signal or when the log
 //! fails.
 
-mod admin;
-mod audit;
-mod auth;
 mod bind;
+mod client;
 mod clock;
-mod connection;
-mod connection_throttle;
-mod connections;
 mod data;
 mod descriptors;
-mod disk;
-mod drive;
-mod driver;
-mod ended;
 mod environment;
 mod figures;
 #[cfg(test)]
 mod fixture;
-mod four_letter;
-mod http_listener;
-mod inbox;
-mod inventory;
-mod large_answers;
-mod large_requests;
-mod listener;
-mod listings;
-mod long_list;
-mod member;
+mod intake;
 mod memory;
-mod metrics_http;
-mod outbox;
-mod password;
+mod operator;
+mod orderer;
 mod peers;
-mod reaper;
-mod restoring;
 mod shared;
 mod signals;
-mod unread;
-mod unsent;
-mod upkeep;
-mod watch_again;
 
 use std::io;
 use std::num::NonZeroU64;
@@ -56,22 +31,22 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use self::audit::Audit;
+use self::client::audit::Audit;
+use self::client::connections::Connections;
+use self::client::ended::Ended;
+use self::client::password::Passwords;
+use self::client::unread::Unread;
 use self::clock::{Clock, millis};
-use self::connection_throttle::ConnectionThrottle;
-use self::connections::Connections;
 use self::data::Data;
-use self::disk::Disk;
-use self::ended::Ended;
 use self::figures::series::Measure;
 use self::figures::stats::Stats;
-use self::inventory::Inventories;
-use self::large_requests::LargeRequests;
-use self::listings::Listings;
-use self::password::Passwords;
+use self::intake::connection_throttle::ConnectionThrottle;
+use self::intake::large_requests::LargeRequests;
+use self::intake::listings::Listings;
+use self::operator::inventory::Inventories;
+use self::orderer::disk::Disk;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Rooms, Server};
-use self::unread::Unread;
 use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::decide::local::LocalSessions;
@@ -221,7 +196,7 @@ pub fn run(config: Config, signals: &Signals) -> Result<(), ServerError> {
 async fn serve(config: Config, signals: &Signals) -> Result<(), ServerError> {
     descriptors::raise_limit();
     let ending = CancellationToken::new();
-    let admin = admin::start(&config, &ending);
+    let admin = operator::admin::start(&config, &ending);
     match config.ensemble.clone() {
         Some(ensemble) => serve_as_member(config, &ensemble, ending, &admin, signals).await,
         None => serve_alone(config, ending, &admin, signals).await,
@@ -305,7 +280,7 @@ impl Ground {
             others: Others::default(),
             ending,
             short_disk: parking_lot::Mutex::default(),
-            trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
+            trace_mask: AtomicI64::new(operator::four_letter::TRACE_MASK),
             config,
         })
     }
@@ -314,7 +289,7 @@ impl Ground {
 async fn serve_alone(
     config: Config,
     ending: CancellationToken,
-    admin: &admin::Subject,
+    admin: &operator::admin::Subject,
     signals: &Signals,
 ) -> Result<(), ServerError> {
     let directory = data::open_alone(&config)?;
@@ -353,9 +328,9 @@ async fn serve_alone(
         // From here on everything is exact: a snapshot of ours stands after whatever is logged.
         snapshots.begin(&replica, &mut log, now);
     }
-    upkeep::fill_spares(log.spare_filler());
+    orderer::upkeep::fill_spares(log.spare_filler());
     if let Purge::Every(every) = config.purge {
-        tokio::spawn(upkeep::purge(Arc::clone(&server), every));
+        tokio::spawn(orderer::upkeep::purge(Arc::clone(&server), every));
     }
     let clients = Arc::clone(&server.connections) as _;
     let mut standalone = Standalone::new(replica, sequencer, log, clients);
@@ -364,7 +339,7 @@ async fn serve_alone(
     // From here on a signal is an end in good order.
     signals.are_for(&server);
     let orderer = start_orderer(&server, move |server| {
-        driver::run(server, standalone, snapshots).map_err(ServerError::from)
+        orderer::lone::run(server, standalone, snapshots).map_err(ServerError::from)
     })?;
     prepare_to_serve(&server)?;
     server.role.set(Role::Standalone);
@@ -387,14 +362,14 @@ async fn take_connections(
     is_read: oneshot::Receiver<()>,
 ) {
     let _ = tokio::time::timeout(READING_PATIENCE, is_read).await;
-    listener::accept(client_port, server).await;
+    intake::listener::accept(client_port, server).await;
 }
 
 async fn serve_as_member(
     config: Config,
     members: &config::Ensemble,
     ending: CancellationToken,
-    admin: &admin::Subject,
+    admin: &operator::admin::Subject,
     signals: &Signals,
 ) -> Result<(), ServerError> {
     let security = Security::load(&members.security)?;
@@ -411,7 +386,7 @@ async fn serve_as_member(
         // They are needed to the end: a leader hands over when its clients are gone.
         CancellationToken::new(),
     );
-    let listen = member::listen_address(members);
+    let listen = orderer::member::listen_address(members);
     let peer_port = bind::bind(&listen, None).map_err(|source| ServerError::Bind {
         address: listen.to_string(),
         purpose: "the ensemble",
@@ -486,34 +461,34 @@ async fn serve_as_member(
             member.keep_sessions_local(LocalSessions::new(tick_ms, first_id, upgrades));
         }
         announce(server, port);
-        upkeep::fill_spares(writer.spare_filler());
+        orderer::upkeep::fill_spares(writer.spare_filler());
         let disk = Disk::start(writer, Arc::clone(&server.queue))
             .map_err(|error| ServerError::System("a thread", error))?;
-        member::run(server, member, &disk, &members).map_err(ServerError::from)
+        orderer::member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;
     prepare_to_serve(&server)?;
-    tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
+    tokio::spawn(intake::listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer).await
 }
 
 /// The port for clients, bound, with its number, and what goes on beside them.
 fn open_ports(
     server: &Arc<Server>,
-    admin: &admin::Subject,
+    admin: &operator::admin::Subject,
 ) -> Result<(TcpListener, u16), ServerError> {
     let client_port = bind(&server.config.client_listen, "clients", server)?;
     if let Some(listen) = &server.config.metrics_listen {
         let metrics_port = bind(listen, "metrics", server)?;
-        tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server)));
+        tokio::spawn(operator::metrics_http::serve(metrics_port, Arc::clone(server)));
     }
     let with_connections = Arc::clone(server);
     start_thread("ends", move || with_connections.ended.take_out_for_ever(&with_connections))?;
     // There is one server a process.
     let _ = admin.set(Arc::clone(server));
-    tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
+    tokio::spawn(orderer::upkeep::watch_for_hanging(Arc::clone(server)));
     tokio::spawn(memory::watch(Arc::clone(server)));
     if let Some(audit) = &server.audit {
-        tokio::spawn(audit::watch(Arc::clone(audit), Arc::clone(server)));
+        tokio::spawn(client::audit::watch(Arc::clone(audit), Arc::clone(server)));
     }
     let configured = server.config.client_listen.port;
     let port = client_port.local_addr().map_or(configured, |address| address.port());

@@ -4,7 +4,7 @@ use std::env;
 use std::fmt::Write as _;
 use std::fs;
 
-use super::four_letter::VERSION;
+use super::operator::four_letter::VERSION;
 
 /// What stands where only a JVM has a value.
 const NOT_HERE: &str = "<NA>";

@@ -2,10 +2,8 @@
 //! Prometheus's text.
 
 pub(super) mod distribution;
-pub(super) mod exposition;
 pub(super) mod hot_paths;
-mod metric_table;
-pub(super) mod monitor;
+pub(super) mod metric_table;
 pub(super) mod namespace;
 pub(super) mod process;
 pub(super) mod quorum_stats;

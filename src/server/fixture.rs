@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::connection::Connection;
-use super::password::PASSWORD_LEN;
+use super::client::connection::Connection;
+use super::client::password::PASSWORD_LEN;
 use super::shared::Server;
 use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;

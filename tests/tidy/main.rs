@@ -31,7 +31,7 @@ type Rule = (&'static str, &'static [&'static str]);
 
 /// The rooms of a part that is divided, and which others of it each may use. All may use what
 /// stands at the root of the part.
-const ROOMS_MAY_USE: [(&str, &[Rule]); 2] = [
+const ROOMS_MAY_USE: [(&str, &[Rule]); 3] = [
     (
         "storage",
         &[
@@ -51,6 +51,17 @@ const ROOMS_MAY_USE: [(&str, &[Rule]); 2] = [
             ("watch", &["access"]),
             ("answer", &["watch", "tree", "access"]),
             ("decide", &["answer", "watch", "tree", "access"]),
+        ],
+    ),
+    (
+        "server",
+        &[
+            ("figures", &[]),
+            ("peers", &[]),
+            ("client", &["figures"]),
+            ("orderer", &["client", "figures", "peers"]),
+            ("operator", &["orderer", "client", "figures"]),
+            ("intake", &["operator", "client", "figures"]),
         ],
     ),
 ];

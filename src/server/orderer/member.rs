@@ -1,0 +1,531 @@
+//! The thread of a member of an ensemble: gives it time, what its clients ask and what the others
+//! say, and tells the rest of the server who leads.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::disk::Disk;
+use super::reaper::Reaper;
+use super::{lone, upkeep};
+use crate::config::{self, ListenAddress, Purge};
+use crate::engine::decide::local::LocalSessions;
+use crate::engine::time::{Monotonic, Now};
+use crate::ensemble::{
+    EnsembleError, FromPeer, Inquiry, Life, Member, Peer, Scope, Snapshots, Written, server_of,
+};
+use crate::message::MessageId;
+use crate::server::client::connection::Connection;
+use crate::server::clock::{Clock, millis};
+use crate::server::data;
+use crate::server::figures::quorum_stats::{Progress, Watch};
+use crate::server::figures::series::Counter;
+use crate::server::peers::Peers;
+use crate::server::shared::{Others, Role, Server};
+
+/// How long a leader that ends waits for another one.
+const HAND_OVER_MS: u64 = 500;
+/// Why nobody gets a session.
+const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have room again";
+const FULL_DISK: &str =
+    "the disk of its log is full: it takes no transactions until there is room again";
+
+/// Where the other servers reach this one: at the address of its own line, or at every one where
+/// that is none of this machine's, as behind a translation of addresses.
+pub(in crate::server) fn listen_address(members: &config::Ensemble) -> ListenAddress {
+    let Some(me) = members.me() else { return ListenAddress { address: None, port: 0 } };
+    let found = (me.host.as_str(), me.port).to_socket_addrs().ok();
+    let own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
+    let address = found.and_then(|mut found| found.find(own)).map(|found| found.ip());
+    ListenAddress { address: address.filter(|ip| !ip.is_unspecified()), port: me.port }
+}
+
+/// Runs a member until the queue ends.
+///
+/// # Errors
+/// When it had to stop: the process must end.
+pub(in crate::server) fn run(
+    server: &Arc<Server>,
+    mut member: Member<Peers>,
+    disk: &Disk,
+    ensemble: &config::Ensemble,
+) -> Result<(), EnsembleError> {
+    let mut thread = Thread::new(server, &member, ensemble);
+    let mut patience = Duration::ZERO;
+    loop {
+        let mut batch = server.queue.take(patience);
+        let now = server.clock.now();
+        let late = thread.life.wakes(now.monotonic);
+        server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
+        for written in batch.written {
+            thread.written(server, &mut member, written?)?;
+        }
+        for (what, _room) in batch.from_peers {
+            thread.take(&mut member, what, now)?;
+        }
+        thread.tick(&mut member, now.monotonic);
+        if batch.wants_round {
+            member.want_round();
+        }
+        lone::take(server, &mut batch.submissions, now);
+        member.submit(batch.submissions);
+        member.turn(now)?;
+        disk.write(member.take_writes());
+        thread.do_chores(server, &mut member, now)?;
+        disk.write(member.take_writes());
+        thread.measure(server, &mut member, now);
+        expire_local(server, &mut member, now.monotonic, late);
+        thread.life.give_seats(&member);
+        lone::refused_for_room(server, member.take_refused_for_room());
+        if member.has_full_disk() {
+            *server.short_disk.lock() = Some(FULL_DISK);
+        } else {
+            lone::see_room(server, member.room(), SHORT_DISKS);
+        }
+        thread.report(server, &mut member, now)?;
+        for inquiry in batch.inquiries {
+            match inquiry {
+                Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
+                Inquiry::HandOver => hand_over(&mut member),
+                Inquiry::Expiry(scope, from, to) => {
+                    let told = match scope {
+                        Scope::Local => member.local_sessions().map(|its| {
+                            lone::expiries(|most, each| its.walk_expiry(from, most, each))
+                        }),
+                        Scope::Global => member.sequencer().map(|its| {
+                            lone::expiries(|most, each| its.walk_expiry(from, most, each))
+                        }),
+                    };
+                    // Whoever asked may have stopped waiting.
+                    let _ = to.try_send(told);
+                }
+                Inquiry::Snapshot(asker) => thread.snapshots.ask(asker),
+                // The others would not have it.
+                Inquiry::Replace(..) => {}
+            }
+        }
+        if batch.is_last {
+            return thread.leave(server, &mut member, disk);
+        }
+        let goes_on = thread.snapshot(server, &mut member)?;
+        let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
+        server.group_began.store(writes_since, Ordering::Relaxed);
+        let has_more = goes_on || member.has_more();
+        patience = Duration::from_millis(thread.life.sleeps(has_more, server.clock.monotonic()));
+    }
+}
+
+/// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
+fn hand_over(member: &mut Member<Peers>) {
+    if !member.is_leading() {
+        let leader = server_of(member.leader());
+        tracing::warn!(
+            id = %MessageId::HAND_OVER_NOT_LEADING,
+            leader,
+            "cannot hand over leadership: this server is not the leader"
+        );
+    } else if let Some(to) = member.hand_over_to_best() {
+        tracing::info!(to, "handing over leadership as requested");
+    } else {
+        tracing::warn!(
+            id = %MessageId::HAND_OVER_NOBODY,
+            "cannot hand over leadership: there is no other voter"
+        );
+    }
+}
+
+/// What a member's thread knows beside the member.
+struct Thread {
+    life: Life,
+    /// For how long clients are kept without a leader.
+    patience: Patience,
+    /// Its role and its leader, as the log has them.
+    told: (Role, u64),
+    reaper: Reaper,
+    snapshots: Snapshots,
+    /// The thread that removes what no start needs any more.
+    purge: Option<JoinHandle<()>>,
+    /// What is applied and counted for the next snapshot.
+    counted: u64,
+    next_step: Instant,
+    watch: Watch,
+}
+
+impl Thread {
+    fn new(server: &Server, member: &Member<Peers>, ensemble: &config::Ensemble) -> Self {
+        let now = server.clock.monotonic();
+        let snapshots = Snapshots::new(
+            Arc::clone(&server.directory),
+            data::compression(&server.config),
+            snapshot_due(server.config.snap_count),
+            server.config.snap_size_limit_bytes.map(NonZeroU64::get),
+            member.behind_snapshot(),
+        );
+        let tick_time_ms = u64::from(server.config.tick_time_ms);
+        let listed = ensemble.servers.keys().copied().collect();
+        Self {
+            life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
+            patience: Patience::new(millis(ensemble.sync_limit), now),
+            told: (Role::None, 0),
+            reaper: Reaper::new(&server.config.reaper, now),
+            snapshots,
+            purge: None,
+            counted: member.applied(),
+            next_step: Instant::now(),
+            watch: Watch::default(),
+        }
+    }
+
+    fn take(
+        &mut self,
+        member: &mut Member<Peers>,
+        what: FromPeer,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        if let Some(lost) = self.life.take(member, what, now)? {
+            self.watch.lost(lost);
+        }
+        Ok(())
+    }
+
+    /// Hears what the disk did.
+    fn written(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        written: Written,
+    ) -> Result<(), EnsembleError> {
+        if let Some(took) = written.sync {
+            lone::synced(server, took);
+        }
+        self.snapshots.count(0, written.bytes);
+        if written.log_was_removed {
+            self.snapshots.want();
+        }
+        let is_installed = member.persisted(written)?;
+        if let Some(asks) = member.take_asks() {
+            member.transport().asks(asks);
+        }
+        if is_installed {
+            member.transport().has_base();
+            tracing::info!(index = member.applied(), "installed a snapshot from the leader");
+            // It walks through a tree that is not there any more.
+            self.snapshots.abandon();
+            self.counted = member.applied();
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, member: &mut Member<Peers>, now: Monotonic) {
+        let is_silent = member.transport().is_silent();
+        member.set_silent(is_silent);
+        self.life.tick(member, now);
+    }
+
+    /// The end: a leader hands over first, so that nobody has to find out that it is gone.
+    fn leave(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        disk: &Disk,
+    ) -> Result<(), EnsembleError> {
+        let began = server.clock.monotonic();
+        if !member.is_leading() || member.hand_over_to_best().is_none() {
+            return Ok(());
+        }
+        while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
+            let now = server.clock.now();
+            let batch = server.queue.take(Duration::ZERO);
+            for written in batch.written {
+                self.written(server, member, written?)?;
+            }
+            for (what, _room) in batch.from_peers {
+                self.take(member, what, now)?;
+            }
+            self.tick(member, now.monotonic);
+            member.turn(now)?;
+            disk.write(member.take_writes());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ms = server.clock.monotonic().since(began);
+        tracing::info!(ms, done = !member.is_leading(), "handed over leadership");
+        Ok(())
+    }
+
+    /// What a leader wants done by itself.
+    fn do_chores(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        let Some(stood_still) = self.life.looks_at_sessions(member) else { return Ok(()) };
+        let mut chores = member.orphans();
+        if let Some(sequencer) = member.sequencer() {
+            chores.append(&mut lone::due(server, sequencer, now, stood_still));
+        }
+        chores.append(&mut self.reaper.chores(&server.replica, now));
+        if chores.is_empty() {
+            return Ok(());
+        }
+        member.take_chores(chores);
+        member.turn(now)
+    }
+
+    /// Counts what this turn brought.
+    fn measure(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+        let appended = member.take_appended();
+        let leads = member.is_leading();
+        let progress = Progress {
+            leads,
+            durable: member.durable(),
+            committed: member.committed(),
+            applied: member.applied(),
+        };
+        let peers = if leads { member.peers() } else { Vec::new() };
+        // The turn itself took its time.
+        let now = Now { wall: Clock::wall(), ..now };
+        self.watch.see(&server.stats, &appended, progress, &peers, now);
+    }
+
+    /// Tells the leader who was heard of, and this server whether it serves.
+    fn report(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        if self.life.finds_begun(member) {
+            member.transport().has_begun();
+        }
+        if self.life.report(member, now)? {
+            let known = member.known();
+            member.transport().know(known);
+            if let Some(founding) = member.offer() {
+                member.transport().offers(founding);
+            }
+            count(&server.others, member);
+            if member.is_leading() {
+                let (last, peers) = (member.last_index(), member.peers());
+                self.watch.see_lags(&server.stats, member.id(), last, &peers);
+            }
+        }
+        let leader = member.leader();
+        *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
+        let is_fresh = server.replica.is_fresh(now.monotonic);
+        // Whose tree differs may show what never was.
+        let is_in_doubt = member.has_doubtful_tree();
+        let has_wrong_tree = member.has_wrong_tree();
+        let role = if has_wrong_tree || !is_fresh {
+            Role::None
+        } else if member.is_leading() {
+            Role::Leader
+        } else if !member.is_following() || is_in_doubt {
+            Role::None
+        } else if member.is_learner() {
+            Role::Observer
+        } else {
+            Role::Follower
+        };
+        self.watch.see_role(&server.stats, member.leader() != 0, role, now);
+        let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
+        if role == Role::None && keeps_clients && !has_wrong_tree {
+            return Ok(());
+        }
+        let now_told = (role, if role == Role::None { 0 } else { leader });
+        let lacks_vote =
+            role == Role::Observer && self.life.voters().contains(&server_of(member.id()));
+        if self.told != now_told {
+            self.told = now_told;
+            let fresh_until = server.replica.fresh_until();
+            let too_old = (!is_fresh).then(|| now.monotonic.since(fresh_until));
+            tell_role(member, role, too_old);
+            if lacks_vote {
+                tracing::info!("it serves clients, and is not ready until it votes");
+            }
+        }
+        server.others.lacks_vote.store(lacks_vote, Ordering::Relaxed);
+        if role != server.role.get() {
+            if server.role.get() == Role::Leader {
+                self.watch.leads_no_more(&server.stats);
+            }
+            server.role.set(role);
+            count(&server.others, member);
+            server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
+            if !server.serves() {
+                server.connections.each(Connection::close);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to
+    /// do at once.
+    fn snapshot(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+    ) -> Result<bool, EnsembleError> {
+        let now = server.clock.monotonic();
+        self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
+        self.counted = member.applied();
+        let has_turn = member.has_turn(self.snapshots.need(now));
+        if member.has_wrong_tree() {
+            self.snapshots.stop(&server.replica);
+        }
+        member.reload(self.snapshots.may_begin());
+        let is_lacked = member.is_asked_for_snapshot() && self.snapshots.may_begin_for_another(now);
+        if has_turn || is_lacked || self.snapshots.is_asked_for() {
+            member.begin_snapshot(&mut self.snapshots, now);
+        }
+        let Self { snapshots, next_step, .. } = self;
+        let goes_on = lone::advance(server, snapshots, member.has_more(), next_step);
+        if let Some(drift) = self.snapshots.take_drift() {
+            member.found_drifted(drift)?;
+        }
+        if let Some((index, zxid)) = self.snapshots.take_done() {
+            member.snapshot_taken(index, zxid, now);
+            lone::took_snapshot(server, self.snapshots.last_duration_ms());
+            if !matches!(server.config.purge, Purge::Never) && self.purge.is_none() {
+                self.purge = upkeep::purge_once(server, member.wanted());
+            }
+        }
+        if self.purge.take_if(|purge| purge.is_finished()).is_some() {
+            member.purged(now);
+        }
+        Ok(goes_on)
+    }
+}
+
+/// How long clients are kept while there is no leader, or what is here is too old to be read: most
+/// elections are over sooner, and a server that was stopped may soon know what is. It is counted
+/// from the first turn that finds out, whatever the reason, so that neither a stop nor one
+/// standstill after another makes a difference.
+#[derive(Debug)]
+struct Patience {
+    limit_ms: u64,
+    /// Since when; nothing while all is well.
+    since: Option<Monotonic>,
+}
+
+impl Patience {
+    /// From a start on.
+    const fn new(limit_ms: u64, now: Monotonic) -> Self {
+        Self { limit_ms, since: Some(now) }
+    }
+
+    fn keeps(&mut self, is_well: bool, now: Monotonic) -> bool {
+        if is_well {
+            self.since = None;
+            return true;
+        }
+        now.since(*self.since.get_or_insert(now)) < self.limit_ms
+    }
+}
+
+/// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in
+/// milliseconds.
+fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
+    let expired = member.expire_local(now, late);
+    server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
+    lone::tell_expired(
+        &expired,
+        "expiring sessions of this server whose clients were not heard from",
+    );
+    let count = member.local_sessions().map_or(0, LocalSessions::count);
+    server.others.local_sessions.store(count as u64, Ordering::Relaxed);
+}
+
+/// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older
+/// than a read may be.
+fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
+    let (term, leader) = (member.term(), server_of(member.leader()));
+    match role {
+        Role::Leader => {
+            let is_with = |peer: &Peer| peer.is_there && peer.id != member.id();
+            let peers = member.peers().into_iter().filter(is_with);
+            let with: Vec<u8> = peers.map(|peer| peer.server).collect();
+            tracing::info!(term, ?with, "this server is now the leader");
+        }
+        Role::Follower | Role::Observer => {
+            tracing::info!(%role, term, leader, "this server now follows a leader");
+        }
+        // That has been said.
+        Role::None if member.has_wrong_tree() => {}
+        Role::None if member.has_doubtful_tree() => tracing::error!(
+            id = %MessageId::TREES_DIFFER,
+            leader,
+            "the tree of this server differs from the leader's, and too few servers are there to tell which is right: it serves no clients"
+        ),
+        Role::None
+            if leader != 0
+                && let Some(ms) = too_old =>
+        {
+            tracing::warn!(
+                id = %MessageId::STATE_TOO_OLD,
+                leader,
+                ms,
+                "the state of this server is older than syncLimit: it serves no clients until it has caught up"
+            )
+        }
+        Role::None | Role::Reading | Role::Standalone => {
+            tracing::info!(
+                "this server has no leader: it does not serve clients until there is one"
+            );
+        }
+    }
+}
+
+/// What monitoring shows of the others.
+fn count(others: &Others, member: &Member<Peers>) {
+    let (voters, followers, observers) = member.count_members();
+    let counts =
+        [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    let is_synced = |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.id();
+    let observers_there = match member.is_leading() {
+        true => {
+            member.peers().iter().filter(|peer| is_synced(peer)).map(|peer| peer.server).collect()
+        }
+        false => Vec::new(),
+    };
+    *others.observers_there.lock() = observers_there;
+    let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
+    others.pending_syncs.store(syncs, Ordering::Relaxed);
+    for (to, count) in counts {
+        to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+}
+
+/// Transactions between two snapshots: not as many on each server, so that they do not take theirs
+/// at once (`SyncRequestProcessor.shouldSnapshot`).
+fn snapshot_due(snap_count: u32) -> u64 {
+    let half = u64::from(snap_count) / 2;
+    let mut bytes = [0; 8];
+    // Chance is not needed for anything but that.
+    let _ = getrandom::fill(&mut bytes);
+    half + u64::from_ne_bytes(bytes) % half.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_kept_for_a_sync_limit_however_often_the_thread_stands_still() {
+        let mut patience = Patience::new(1000, Monotonic(0));
+        assert!(patience.keeps(true, Monotonic(50)));
+        // Stopped for longer than the limit: it begins when that is found out.
+        assert!(patience.keeps(false, Monotonic(7000)));
+        assert!(patience.keeps(false, Monotonic(7600)));
+        assert!(!patience.keeps(false, Monotonic(8200)));
+        assert!(!patience.keeps(false, Monotonic(8800)));
+        // Only a leader begins it anew.
+        assert!(patience.keeps(true, Monotonic(9000)));
+        assert!(patience.keeps(false, Monotonic(9050)));
+        assert!(patience.keeps(false, Monotonic(10_049)));
+        assert!(!patience.keeps(false, Monotonic(10_050)));
+    }
+}

@@ -1,0 +1,225 @@
+//! What goes on beside the requests: spare log segments, the purge of old files, and the word that
+//! the orderer hangs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::time::Monotonic;
+use crate::message::MessageId;
+use crate::server::shared::Server;
+use crate::storage::{self, FillStep, SpareFiller};
+
+/// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues
+/// after what is under way.
+const BETWEEN_SLICES: Duration = Duration::from_millis(3);
+/// The same while there is another spare: a file that grows costs the file system a commit a slice.
+const BETWEEN_SLICES_AT_LEISURE: Duration = Duration::from_millis(10);
+/// Between a spare that failed and the next one.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
+/// Between two words that files of ZooKeeper's wait for the seal.
+const BETWEEN_WORDS_MS: u64 = 24 * 3600 * 1000;
+/// Between two looks at whether a spare is wanted.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
+/// Fills spares until the process ends. A failure is told, once until it is over: the log goes on
+/// without spares.
+pub(in crate::server) fn fill_spares(mut filler: SpareFiller) {
+    let fill = move || {
+        let mut has_failed = false;
+        loop {
+            match filler.step() {
+                Ok(FillStep::Filled(_)) if filler.is_urgent() => thread::sleep(BETWEEN_SLICES),
+                Ok(FillStep::Filled(_)) => thread::sleep(BETWEEN_SLICES_AT_LEISURE),
+                Ok(FillStep::Ready | FillStep::Idle) => {
+                    has_failed = false;
+                    thread::sleep(BETWEEN_LOOKS);
+                }
+                Err(error) => {
+                    if !has_failed {
+                        tracing::error!(
+                            id = %MessageId::SPARE_FAILED,
+                            %error,
+                            "cannot prepare a log segment in advance; still trying"
+                        );
+                    }
+                    has_failed = true;
+                    thread::sleep(BETWEEN_ATTEMPTS);
+                }
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
+        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared in advance");
+    }
+}
+
+/// Tells while the orderer hangs, most likely in a sync: its own word comes only when that has
+/// ended.
+pub(in crate::server) async fn watch_for_hanging(server: Arc<Server>) {
+    let patience = crate::server::clock::millis(server.config.fsync_warning_threshold).max(100);
+    let mut looks = tokio::time::interval(Duration::from_millis(patience));
+    let mut hanging = Hanging { patience, told: 0 };
+    loop {
+        tokio::select! {
+            _ = looks.tick() => {}
+            () = server.ending.cancelled() => return,
+        }
+        let began = server.group_began.load(Ordering::Relaxed);
+        if let Some(ms) = hanging.look(began, server.clock.monotonic()) {
+            tracing::warn!(
+                id = %MessageId::GROUP_HANGS,
+                ms,
+                "a group of requests does not finish; most likely the disk of the log hangs"
+            );
+        }
+    }
+}
+
+/// When to tell of a group that does not end: twice as late each time, so that a disk that is gone
+/// fills no log.
+#[derive(Debug)]
+struct Hanging {
+    patience: u64,
+    /// How long it had taken when it was told last.
+    told: u64,
+}
+
+impl Hanging {
+    /// How long the group has taken that began then, in milliseconds, if that is to be told. 0 is
+    /// no group.
+    fn look(&mut self, began: u64, now: Monotonic) -> Option<u64> {
+        let ms = now.0.saturating_sub(began);
+        if began == 0 || ms < self.patience {
+            self.told = 0;
+            return None;
+        }
+        let is_due = ms >= self.told.saturating_mul(2);
+        is_due.then(|| {
+            self.told = ms;
+            ms
+        })
+    }
+}
+
+/// Purges old snapshots and logs, at the start and then every interval.
+pub(in crate::server) async fn purge(server: Arc<Server>, every: Duration) {
+    let purge = || async {
+        let purged = tokio::task::spawn_blocking(removing_old(&server, None)).await;
+        if let Err(error) = purged {
+            tracing::error!(id = %MessageId::PURGE_ENDED, %error, "the purge ended unexpectedly");
+        }
+    };
+    repeat(every, &server.ending, purge).await;
+}
+
+/// Does something at once and then every interval, until the process ends.
+async fn repeat<F: Future<Output = ()>>(
+    every: Duration,
+    ending: &CancellationToken,
+    mut work: impl FnMut() -> F,
+) {
+    let mut turns = tokio::time::interval(every);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = ending.cancelled() => return,
+        }
+        work().await;
+    }
+}
+
+/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
+/// The log stays from the transaction `wanted` on.
+pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
+    let purge = removing_old(server, wanted);
+    let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
+    let started = started.inspect_err(|error| {
+        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are not purged");
+    });
+    started.ok()
+}
+
+/// Removes what is old, and tells what waits for the seal.
+fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 'static {
+    let (directory, stats) = (Arc::clone(&server.directory), Arc::clone(&server.stats));
+    let keep = server.config.snap_retain_count as usize;
+    let now = server.clock.monotonic();
+    move || match storage::purge_behind(&directory, keep, wanted) {
+        Ok(purged) => {
+            if purged.snapshots > 0 || purged.logs > 0 {
+                tracing::info!(
+                    snapshots = purged.snapshots,
+                    logs = purged.logs,
+                    "purged old snapshots and logs"
+                );
+            }
+            if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
+                tracing::info!(
+                    bytes = purged.unsealed_bytes,
+                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, until `ferrokeeper data seal`"
+                );
+            }
+        }
+        Err(error) => tracing::error!(
+            id = %MessageId::PURGE_FAILED,
+            %error,
+            "cannot purge old snapshots and logs"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::figures::stats::Unsealed;
+
+    #[test]
+    fn a_group_that_does_not_end_is_told_at_longer_and_longer_intervals() {
+        let mut hanging = Hanging { patience: 1000, told: 0 };
+        let mut told = |began, now: &[u64]| -> Vec<u64> {
+            now.iter().filter_map(|now| hanging.look(began, Monotonic(*now))).collect()
+        };
+        assert_eq!(told(0, &[5, 500_000]), [0; 0]);
+        let looks: Vec<u64> = (1..20).map(|look| 10_000 + 1000 * look).collect();
+        assert_eq!(told(10_000, &looks), [1000, 2000, 4000, 8000, 16_000]);
+        // The next one is another.
+        assert_eq!(told(30_000, &[30_500, 31_500]), [1500]);
+        assert_eq!(told(0, &[32_000]), [0; 0]);
+        assert_eq!(told(40_000, &[41_000]), [1000]);
+    }
+
+    #[tokio::test]
+    async fn what_is_repeated_goes_on_to_the_end() {
+        let ending = CancellationToken::new();
+        let mut turns = 0;
+        let repeated = repeat(Duration::from_millis(1), &ending, || {
+            turns += 1;
+            if turns == 5 {
+                ending.cancel();
+            }
+            std::future::ready(())
+        });
+        tokio::time::timeout(Duration::from_secs(60), repeated).await.expect("its turns go on");
+        assert!(turns >= 5);
+    }
+
+    #[test]
+    fn what_waits_for_the_seal_is_told_once_a_day() {
+        const HOUR: u64 = 3_600_000;
+        let unsealed = Unsealed::default();
+        let mut told = Vec::new();
+        for hour in 0..60 {
+            // From the fifth on something waits.
+            let bytes = if hour < 5 { 0 } else { hour };
+            if unsealed.set(bytes, Monotonic(hour * HOUR + 7), BETWEEN_WORDS_MS) {
+                told.push(hour);
+            }
+            assert_eq!(unsealed.bytes.load(Ordering::Relaxed), bytes);
+        }
+        assert_eq!(told, [5, 29, 53]);
+    }
+}
