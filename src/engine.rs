@@ -13,6 +13,7 @@ pub mod apply;
 pub mod database;
 pub mod decide;
 pub mod digest;
+pub mod effect;
 mod lineage;
 mod owner;
 pub mod path;

@@ -7,8 +7,8 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::disk_room::Room;
 use super::freshness::{Fresh, Freshness};
-use crate::engine::answer::read;
 use crate::engine::database::Database;
+use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 
@@ -77,7 +77,7 @@ impl Replica {
     /// Whether a request may be answered now, as far as its age goes. To be asked before it is;
     /// [`Self::fresh`] has the last word.
     pub fn may_answer(&self, request: &Request<'_>, now: Monotonic) -> bool {
-        self.bound(read::shows_tree(request)).is_none_or(|its| its.is_young(now))
+        self.bound(Effect::of(request).shows_tree()).is_none_or(|its| its.is_young(now))
     }
 
     /// Looks whether an answer from this state may be told. To be called after the read, with what

@@ -21,6 +21,7 @@ use crate::engine::database::Database;
 use crate::engine::decide::request::{Chore, Origin, Work};
 use crate::engine::decide::sequencer::{Prepared, Sequencer};
 use crate::engine::decide::tracker::Attached;
+use crate::engine::effect::Effect;
 use crate::engine::path;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
@@ -357,7 +358,7 @@ impl Applying<'_> {
             identities: &origin.identities,
         };
         let answer = read::answer(database, &caller, request, &mut self.events);
-        let shows_tree = read::shows_tree(request);
+        let shows_tree = Effect::of(request).shows_tree();
         match self.replica.fresh(database, shows_tree, || self.clients.now()) {
             Some(fresh) => {
                 self.clients.events(&self.events);

@@ -14,6 +14,7 @@ use super::read::{self, Caller};
 use crate::engine::access::acl::{Identities, Identity};
 use crate::engine::apply_test::{RULES, apply, make};
 use crate::engine::database::Database;
+use crate::engine::effect::Effect;
 use crate::engine::owner::Owner;
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
@@ -112,8 +113,8 @@ fn what_grows_beyond_its_request_can_be_large() {
         // The shortest name that the answer could hold, once for each znode.
         let size = out.len();
         assert_eq!(size > 4 * 1000, grows, "{request:?}: {size}");
-        assert_eq!(read::can_be_large(&request), grows, "{request:?}");
-        assert!(read::is_read(&request), "{request:?}");
+        assert_eq!(Effect::of(&request).can_be_large(), grows, "{request:?}");
+        assert!(Effect::of(&request).is_read(), "{request:?}");
         // What makes room for an answer knows about how much it is. A listing of children knows by
         // itself.
         let is_children = matches!(response, Response::Children(_) | Response::Children2(_));
@@ -126,7 +127,7 @@ fn what_grows_beyond_its_request_can_be_large() {
         }
     }
     // A number, but every znode is looked at for it.
-    assert!(read::can_be_large(&Request::GetAllChildrenNumber(path())));
+    assert!(Effect::of(&Request::GetAllChildrenNumber(path())).can_be_large());
 }
 
 #[test]

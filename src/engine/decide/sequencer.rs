@@ -15,6 +15,7 @@ use super::request::{Chore, Origin, Work};
 use super::tracker::{Attached, NotTaken, SessionTracker};
 use crate::engine::access::acl::Identities;
 use crate::engine::database::Database;
+use crate::engine::effect::Effect;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
@@ -201,7 +202,7 @@ impl Sequencer {
         is_local: bool,
         now: Now,
     ) -> Prepared {
-        if crate::engine::answer::read::is_read(&request) {
+        if Effect::of(&request).is_read() {
             return Prepared::Read(request);
         }
         let zxid = self.begin(database);

@@ -13,10 +13,10 @@ use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
 use super::read_index::{Round, Rounds};
-use crate::engine::answer::read;
 use crate::engine::decide::request::{Origin, Work};
 use crate::engine::decide::sequencer::Prepared;
 use crate::engine::decide::tracker::{Attached, Heard};
+use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
@@ -228,7 +228,7 @@ impl Following {
             |request: &Request<'_>| is_local && matches!(request, Request::CloseSession);
         let (state, asked) = match work {
             Work::Request(request) | Work::OfLocal(request)
-                if read::is_read(&request) || is_of_here(&request) =>
+                if Effect::of(&request).is_read() || is_of_here(&request) =>
             {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
             }

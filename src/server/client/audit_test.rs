@@ -3,7 +3,7 @@ use jute::protocol::{CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequ
 
 use super::noted::Change;
 use super::*;
-use crate::engine::answer::read::is_change;
+use crate::engine::effect::Effect;
 
 fn identity(scheme: &str, id: &str) -> Identity {
     Identity { scheme: scheme.into(), id: id.into() }
@@ -18,7 +18,7 @@ fn asked(request: &Request<'_>) -> Asked {
     let address = [127, 0, 0, 1].into();
     let users = Users::of(&identities).text;
     let asked = Asked::of(request, SessionId(0xab), users, address);
-    assert!(is_change(request));
+    assert_eq!(Effect::of(request), Effect::Changes);
     asked.expect("it changes something")
 }
 
@@ -188,6 +188,6 @@ fn reads_are_not_audited() {
     for request in [Request::Ping, Request::WhoAmI, Request::CloseSession] {
         let address = [127, 0, 0, 1].into();
         assert!(Asked::of(&request, SessionId(1), Arc::clone(&users), address).is_none());
-        assert!(!is_change(&request));
+        assert_ne!(Effect::of(&request), Effect::Changes);
     }
 }

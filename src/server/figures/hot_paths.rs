@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jute::protocol::Request;
 use parking_lot::Mutex;
 
-use crate::engine::answer::read::is_change;
+use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 
 /// How long a slot collects: what is shown is of one or two of them.
@@ -113,7 +113,7 @@ impl Sample {
         if matches!(request, Request::Sync(_) | Request::GetEphemerals(_)) {
             return None;
         }
-        let (path, writes) = (request.path()?, is_change(request));
+        let (path, writes) = (request.path()?, Effect::of(request) == Effect::Changes);
         Some(Self { path: kept(path).to_owned(), writes })
     }
 }

@@ -20,6 +20,7 @@ use super::listings::{Asked, What};
 use crate::engine::answer::read;
 use crate::engine::answer::read::{Caller, Most};
 use crate::engine::decide::request::{Origin, Work};
+use crate::engine::effect::Effect;
 use crate::engine::path;
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -460,7 +461,8 @@ impl Inbox {
             let is_late =
                 request.as_ref().is_ok_and(|its| !server.replica.may_answer(its, received));
             let audit = server.audit.as_ref();
-            let audit = audit.filter(|_| request.as_ref().is_ok_and(read::is_change));
+            let audit = audit
+                .filter(|_| request.as_ref().is_ok_and(|its| Effect::of(its) == Effect::Changes));
             let step = match request {
                 Ok(_) if is_known && audit.is_some_and(|audit| audit.refuses()) => {
                     if !is_alone {
@@ -617,11 +619,11 @@ impl Inbox {
     /// is with the orderer, and then only those with small answers, a few at a time. One that waits
     /// for a round waits here: others stand behind it there.
     fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool, is_late: bool) -> bool {
-        if read::is_read(request) {
+        if Effect::of(request).is_read() {
             !is_alone
                 && !is_late
                 && !self.syncs(request)
-                && !read::can_be_large(request)
+                && !Effect::of(request).can_be_large()
                 && self.reads_in_flight < READS_IN_FLIGHT
                 && !self.server.connections.unread().is_scarce()
         } else {
@@ -631,7 +633,7 @@ impl Inbox {
 
     /// Whether a read may only be answered after a sync.
     fn syncs(&self, request: &Request<'_>) -> bool {
-        self.syncs_reads && read::shows_tree(request)
+        self.syncs_reads && Effect::of(request).shows_tree()
     }
 
     /// Whether that is still to come for the read whose payload has this length.
@@ -659,7 +661,7 @@ impl Inbox {
         if is_close {
             connection.leave_after_answer();
         }
-        self.reads_in_flight += usize::from(read::is_read(&request));
+        self.reads_in_flight += usize::from(Effect::of(&request).is_read());
         if let Some(audit) = self.server.audit.as_ref().filter(|_| !connection.has_own_sync()) {
             let (identities, address) = (&origin.identities, connection.peer().ip());
             let room = self.audit_room.take();
@@ -858,7 +860,7 @@ impl<'a> Answers<'a> {
         if len > SMALL && !is_data && !self.room.take(unread, len) {
             return Some(Step::NeedsUnread(len));
         }
-        self.shows_tree |= read::shows_tree(request);
+        self.shows_tree |= Effect::of(request).shows_tree();
         self.out.reserve(len);
         for event in &events {
             let before = self.out.len() + LENGTH_LEN;

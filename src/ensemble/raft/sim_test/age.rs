@@ -13,7 +13,7 @@ use super::timeline::MS;
 use super::turn::SYNC_LIMIT_MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::engine::answer::read;
+use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 
 /// What clients knew, and since when.
@@ -30,7 +30,7 @@ impl World {
         let now = self.timeline.now();
         let clocks: Vec<Monotonic> =
             self.servers.iter().map(|server| server.clock.read(now).monotonic).collect();
-        if read::is_read(request) && *request != Request::Ping {
+        if Effect::of(request).is_read() && *request != Request::Ping {
             let was_known =
                 |(_, since): &&(i64, Vec<Monotonic>)| since[at].plus(SYNC_LIMIT_MS) <= clocks[at];
             let known = self.known.since.iter().rev().find(was_known);

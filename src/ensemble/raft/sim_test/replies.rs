@@ -11,7 +11,7 @@ use super::connection::{Asked, Connection, Told};
 use super::history::Reply;
 use super::world::{Checked, World};
 use super::*;
-use crate::engine::answer::read;
+use crate::engine::effect::Effect;
 use crate::engine::watch::ConnectionId;
 
 impl World {
@@ -185,7 +185,7 @@ impl World {
             let is_over = is_over || self.locals.began(session);
             return if is_over { Ok(()) } else { Err("nobody ended the session".to_owned()) };
         }
-        if read::is_read(request) {
+        if Effect::of(request).is_read() {
             let expected = self.history.read(request, zxid);
             self.outcome.reads += 1;
             return if *reply == expected { Ok(()) } else { Err(format!("and not {expected:?}")) };

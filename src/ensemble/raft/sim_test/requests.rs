@@ -11,6 +11,7 @@ use crate::engine::access::acl::Identities;
 use crate::engine::answer::read;
 use crate::engine::answer::read::Caller;
 use crate::engine::decide::request::{Origin, Work};
+use crate::engine::effect::Effect;
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
@@ -159,11 +160,11 @@ impl World {
                 return Ok(());
             };
             let (xid, request, session) = (asked.xid, asked.request.clone(), attached.session);
-            if read::is_read(&request) && connection.with_orderer == 0 {
+            if Effect::of(&request).is_read() && connection.with_orderer == 0 {
                 let now = self.timeline.now();
                 let local = server.clock.read(now).monotonic;
                 let began = connection.hold_began.take();
-                if began.is_none() && read::shows_tree(&request) {
+                if began.is_none() && Effect::of(&request).shows_tree() {
                     if !member.replica().may_answer(&request, local) {
                         return self.wait_for_round(at, id, local);
                     }
@@ -193,7 +194,10 @@ impl World {
                     received: attached.heard.last(),
                 };
                 let seen = Arc::clone(&server.seen);
-                match member.replica().fresh(&database, read::shows_tree(&request), || looked) {
+                match member
+                    .replica()
+                    .fresh(&database, Effect::of(&request).shows_tree(), || looked)
+                {
                     Some(fresh) => {
                         seen.events(&events);
                         let zxid = database.last_zxid();
@@ -210,17 +214,17 @@ impl World {
             }
             let local = server.clock.read(self.timeline.now()).monotonic;
             let is_late = !member.replica().may_answer(&request, local);
-            if (read::can_be_large(&request) || is_late) && connection.with_orderer > 0 {
+            if (Effect::of(&request).can_be_large() || is_late) && connection.with_orderer > 0 {
                 return Ok(());
             }
             connection.with_orderer += 1;
-            if self.flaw == Flaw::ReadTooEarly && read::shows_tree(&request) {
+            if self.flaw == Flaw::ReadTooEarly && Effect::of(&request).shows_tree() {
                 let database = member.replica().shared();
                 let caller = Caller { connection: id, session, identities: &Identities::default() };
                 let answer = read::answer(&database, &caller, &request, &mut Vec::new());
                 connection.early.insert(xid, Reply::of(answer));
             }
-            if !read::is_read(&request) {
+            if !Effect::of(&request).is_read() {
                 if Self::ends(&request) {
                     self.ending.insert(session.0);
                 }

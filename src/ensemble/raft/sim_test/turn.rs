@@ -10,9 +10,9 @@ use super::network::Content;
 use super::server::{Thread, Waiting};
 use super::timeline::MS;
 use super::world::{Stop, World};
-use crate::engine::answer::read;
 use crate::engine::database::{Database, Rules};
 use crate::engine::decide::request::{Chore, Work};
+use crate::engine::effect::Effect;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::queue::FromPeer;
@@ -178,7 +178,7 @@ impl World {
                     let session = its.attached.as_ref()?.session;
                     Some((*id, session, asked.xid, asked.request.clone()))
                 });
-                let again: Vec<_> = first.filter(|its| !read::is_read(&its.3)).collect();
+                let again: Vec<_> = first.filter(|its| !Effect::of(&its.3).is_read()).collect();
                 for (id, session, xid, request) in again {
                     self.submit(at, id, session, xid, Work::Request(request));
                 }
