@@ -296,15 +296,9 @@ impl Server {
         memory::requests_limit(config, ROOM_BYTES).max(largest.saturating_mul(4))
     }
 
-    /// The share of a request: its bytes and those of the identities that go with it to whoever
-    /// orders, and at least as much as keeps the number of requests within its limits.
-    pub(super) fn share(
-        &self,
-        request: &Request<'_>,
-        frame_len: usize,
-        identities: &Identities,
-    ) -> QueueShare {
-        let bytes = Self::request_bytes(request, frame_len).saturating_add(identities.bytes());
+    /// The share of a request that takes so many bytes, with those of the identities that go with
+    /// it: at least as much as keeps the number of requests within its limits.
+    pub(super) fn share_of_request(&self, bytes: usize) -> QueueShare {
         self.share_of(if bytes > SMALL_MAX { RoomOf::Large } else { RoomOf::Small }, bytes)
     }
 

@@ -153,7 +153,7 @@ fn the_level_of_the_log_changes_at_run_time() {
     assert!(!server.log().contains("connection lost"), "{}", server.log());
     until("a reset is told", || {
         reset();
-        server.log().contains("DEBUG server::connection: connection lost")
+        server.log().contains("DEBUG server::intake::drive: connection lost")
     });
 }
 

@@ -241,11 +241,6 @@ impl Connection {
         self.own_sync.store(true, Ordering::SeqCst);
     }
 
-    /// Whether such a sync is on its way.
-    pub(in crate::server) fn has_own_sync(&self) -> bool {
-        self.own_sync.load(Ordering::SeqCst)
-    }
-
     /// Takes the answer to a sync of the server's own, if this is one. Reads wait for it.
     pub(super) fn end_own_sync(&self, answer: &Answer<'_>) -> bool {
         let is_own = self.own_sync.swap(false, Ordering::SeqCst);

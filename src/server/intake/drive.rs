@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::inbox::{Inbox, Step};
@@ -100,17 +99,14 @@ pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Serv
 
 async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> {
     let mut inbox = Inbox::new(Arc::clone(server));
-    let mut room: Option<OwnedSemaphorePermit> = None;
     let handshake_ends = Instant::now() + server.config.sessionless_timeout;
     let mut last_words: Option<Instant> = None;
     loop {
         let step = if connection.is_leaving() || connection.outbox().is_ended() {
             Step::Leave
         } else {
-            inbox.process(connection, &mut room)
+            inbox.process(connection)
         };
-        // Room that was waited for and turned out not to be needed: others wait for it.
-        room = None;
         let mut sent = connection.send()?;
         if sent == Sent::List {
             // Boxed, as is the making of a list: else every connection's task had room for it.
@@ -119,6 +115,7 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
         if connection.outbox().is_done() {
             return Ok(());
         }
+        let reads = step == Step::NeedsBytes;
         match step {
             Step::HangUp => return Ok(()),
             _ if sent == Sent::List => {
@@ -131,8 +128,8 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
                 connection.outbox().end();
                 continue;
             }
-            Step::List => {
-                Box::pin(listings::answer(connection, server, &mut inbox)).await?;
+            Step::List(listing) => {
+                Box::pin(listings::answer(connection, server, &mut inbox, *listing)).await?;
                 continue;
             }
             Step::WatchAgain => {
@@ -165,7 +162,9 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
                         }
                     }
                 };
-                room = taken.flatten();
+                if let Some(room) = taken.flatten() {
+                    inbox.grant_room(room);
+                }
                 continue;
             }
             Step::NeedsRound => {
@@ -202,7 +201,6 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
                 last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
             }
         }
-        let reads = step == Step::NeedsBytes;
         let writes = sent == Sent::Blocked;
         let deadline = match last_words {
             Some(_) => last_words,

@@ -5,7 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::inbox::Step;
 use crate::config;
+use crate::message::MessageId;
+use crate::server::client::connection::Connection;
+use crate::server::figures::series::Counter;
+use crate::server::shared::Server;
 
 /// The budget, a permit a byte.
 #[derive(Debug)]
@@ -44,6 +49,17 @@ impl LargeRequests {
         let permits = u32::try_from(body_len).map_err(|_| OverBudget)?;
         Arc::clone(&self.left).try_acquire_many_owned(permits).map(Some).map_err(|_| OverBudget)
     }
+}
+
+/// Counts and tells it. The connection is closed.
+pub(super) fn over_budget(server: &Server, connection: &Connection) -> Step {
+    server.stats.series.count(Counter::LargeRequestsRejected, 1);
+    tracing::warn!(
+        id = %MessageId::LARGE_REQUESTS_TOO_MANY,
+        client = %connection.peer(),
+        "closing a connection: a large request exceeds largeRequestMaxBytes"
+    );
+    Step::HangUp
 }
 
 #[cfg(test)]

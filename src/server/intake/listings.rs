@@ -7,8 +7,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use bytes::BytesMut;
-use jute::protocol::{LENGTH_LEN, ReplyHeader, WatchRequest, put_refusal};
-use jute::{ErrorCode, Record as _};
+use jute::protocol::{LENGTH_LEN, ReplyHeader, Request, RequestHeader, WatchRequest, put_refusal};
+use jute::{ErrorCode, IntoStatic as _, Record as _};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -23,6 +23,7 @@ use crate::ensemble::{Fresh, Shared};
 use crate::server::client::connection::Connection;
 use crate::server::client::long_list::{LongList, Sending};
 use crate::server::client::unread::Claim;
+use crate::server::figures::hot_paths::Sample;
 use crate::server::figures::namespace::Reads;
 use crate::server::figures::series::Counter;
 use crate::server::shared::Server;
@@ -54,18 +55,15 @@ impl Listings {
     }
 }
 
-/// Answers the long listing that is first in `inbox`, unless the connection ends before.
+/// Answers the long listing, which is first in `inbox`, unless the connection ends before.
 pub(in crate::server) async fn answer(
     connection: &Connection,
     server: &Server,
     inbox: &mut Inbox,
+    listing: LongListing,
 ) -> io::Result<()> {
-    let Some(asked) = inbox.long_listing(connection) else {
-        connection.close();
-        return Ok(());
-    };
     let received = inbox.take_came();
-    let answer = Answer { connection, server, asked, received };
+    let answer = Answer { connection, server, listing, received };
     let listings = &server.listings;
     let turn = drive::wait_for(connection, server, inbox, listings.turn_to_make()).await?;
     let Some(mut turn) = turn else { return Ok(()) };
@@ -87,7 +85,7 @@ pub(in crate::server) async fn answer(
         begun += u32::from(making.is_none());
         match answer.go_on(making.take(), begun > ATTEMPTS, &mut room) {
             Step::Answered => {
-                inbox.listed(connection);
+                inbox.listed(connection, &answer.listing);
                 return Ok(());
             }
             Step::TooOld => return Ok(()),
@@ -163,14 +161,35 @@ impl Making {
     }
 }
 
-/// A listing that a client asked for.
-pub(in crate::server) struct Asked {
-    pub(in crate::server) xid: i32,
-    pub(in crate::server) what: What,
+/// A long listing that a client asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::server) struct LongListing {
+    xid: i32,
+    what: What,
+    /// Its path, to be counted when it is answered.
+    pub(super) sample: Option<Sample>,
+}
+
+impl LongListing {
+    /// `None` for what is no listing.
+    pub(super) fn of(header: &RequestHeader, request: &Request<'_>) -> Option<Self> {
+        let with_stat = matches!(request, Request::GetChildren2(_));
+        let what = match request {
+            Request::GetChildren(body) | Request::GetChildren2(body) => {
+                What::Children { body: body.clone().into_static(), with_stat }
+            }
+            Request::GetEphemerals(body) => {
+                What::Ephemerals { prefix: body.path.clone().into_owned() }
+            }
+            _ => return None,
+        };
+        Some(Self { xid: header.xid, what, sample: Sample::of(request) })
+    }
 }
 
 /// Of what.
-pub(in crate::server) enum What {
+#[derive(Debug, PartialEq, Eq)]
+enum What {
     Children { body: WatchRequest<'static>, with_stat: bool },
     Ephemerals { prefix: String },
 }
@@ -179,7 +198,7 @@ pub(in crate::server) enum What {
 struct Answer<'a> {
     connection: &'a Connection,
     server: &'a Server,
-    asked: Asked,
+    listing: LongListing,
     received: Monotonic,
 }
 
@@ -187,7 +206,7 @@ impl Answer<'_> {
     /// Goes on under a hold. With the last piece the answer goes into the outbox before the hold
     /// ends.
     fn go_on(&self, making: Option<Making>, is_last: bool, room: &mut Option<Claim>) -> Step {
-        match (&self.asked.what, making) {
+        match (&self.listing.what, making) {
             (What::Children { body, with_stat }, making) => {
                 let making = match making {
                     Some(Making::Children(listing)) => Some(listing),
@@ -308,7 +327,7 @@ impl Answer<'_> {
         let fresh = self.fresh(hold)?;
         let zxid = hold.last_zxid();
         let (mut head, mut header) = (BytesMut::new(), BytesMut::new());
-        ReplyHeader { xid: self.asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
+        ReplyHeader { xid: self.listing.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
         let len = header.len() + list.list().len() + tail.len();
         i32::try_from(len).unwrap_or(i32::MAX).encode(&mut head);
         head.unsplit(header);
@@ -340,7 +359,7 @@ impl Answer<'_> {
         let Some(fresh) = self.fresh(hold) else { return Step::TooOld };
         let zxid = hold.last_zxid();
         let mut out = BytesMut::new();
-        put_refusal(&mut out, self.asked.xid, zxid.0, error);
+        put_refusal(&mut out, self.listing.xid, zxid.0, error);
         let len = out.len() - LENGTH_LEN;
         self.connection.outbox().put_answers(&mut out, None, fresh);
         self.count(zxid, len);
@@ -399,6 +418,12 @@ mod tests {
         frames
     }
 
+    fn listing_in(frame: &[u8]) -> LongListing {
+        let (header, body) = jute::decode::<RequestHeader>(&frame[LENGTH_LEN..]).expect("a header");
+        let request = Request::decode(header.op, body).expect("a request");
+        LongListing::of(&header, &request).expect("it is one")
+    }
+
     /// The first piece is too old before the last one is made, and a round is over between. With
     /// how many pieces were looked at.
     async fn last_step(is_last_attempt: bool) -> (Step, usize, usize) {
@@ -410,8 +435,8 @@ mod tests {
         // From when its clock began.
         replica.shows(Monotonic(0));
         let what = What::Ephemerals { prefix: String::new() };
-        let asked = Asked { xid: 1, what };
-        let answer = Answer { connection: &connection, server: &server, asked, received };
+        let listing = LongListing { xid: 1, what, sample: None };
+        let answer = Answer { connection: &connection, server: &server, listing, received };
         let mut step = answer.go_on(None, is_last_attempt, &mut None);
         while replica.is_fresh(server.clock.monotonic()) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -445,6 +470,7 @@ mod tests {
             let (_client, connection) = connected(&server).await;
             attach(&connection);
             let before = connection.outbox().len();
+            let listing = listing_in(&frame);
             let mut inbox = Inbox::holding(Arc::clone(&server), frame);
             let round = async {
                 while !server.queue.take(Duration::ZERO).wants_round {
@@ -454,7 +480,8 @@ mod tests {
                 assert!(server.listings.last.lock().strong_count() == 0, "it was made");
                 server.replica.shows(server.clock.monotonic());
             };
-            let both = async { tokio::join!(answer(&connection, &server, &mut inbox), round) };
+            let both =
+                async { tokio::join!(answer(&connection, &server, &mut inbox, listing), round) };
             let in_time = tokio::time::timeout(Duration::from_secs(20), both).await;
             in_time.expect("it comes to an end").0.expect("the socket is there");
             assert!(!connection.outbox().is_ended());
@@ -470,10 +497,9 @@ mod tests {
             let (_client, connection) = connected(&server).await;
             attach(&connection);
             let before = connection.outbox().len();
-            let inbox = Inbox::holding(Arc::clone(&server), frame);
-            let asked = inbox.long_listing(&connection).expect("it is one");
+            let listing = listing_in(&frame);
             let received = server.clock.monotonic();
-            let answer = Answer { connection: &connection, server: &server, asked, received };
+            let answer = Answer { connection: &connection, server: &server, listing, received };
             let mut step = answer.go_on(None, false, &mut None);
             while let Step::More(making) = step {
                 step = answer.go_on(Some(making), false, &mut None);
@@ -490,8 +516,9 @@ mod tests {
             let (mut client, connection) = connected(&server).await;
             attach(&connection);
             let before = connection.outbox().len();
+            let listing = listing_in(&frame);
             let mut inbox = Inbox::holding(Arc::clone(&server), frame);
-            let answered = answer(&connection, &server, &mut inbox);
+            let answered = answer(&connection, &server, &mut inbox, listing);
             let in_time = tokio::time::timeout(Duration::from_secs(20), answered).await;
             in_time.expect("it comes to an end").expect("the socket is there");
             assert!(connection.outbox().is_ended());

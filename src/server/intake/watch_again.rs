@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::BytesMut;
-use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, put_reply};
+use jute::protocol::{LENGTH_LEN, Request, Response, put_event, put_reply};
 
 use super::drive;
 use super::inbox::Inbox;
@@ -27,21 +27,19 @@ pub(in crate::server) async fn answer(
     inbox: &mut Inbox,
 ) -> io::Result<()> {
     let received = inbox.take_came();
-    let Some(frame) = inbox.take_first(connection) else {
+    let Some((header, body)) = inbox.take_first(connection) else {
         connection.close();
         return Ok(());
     };
-    let _room = if frame.len() > SMALL_MAX {
-        let share = server.share_of(RoomOf::Connects, frame.len().saturating_mul(DECODED));
+    let _room = if body.len() > SMALL_MAX {
+        let share = server.share_of(RoomOf::Connects, body.len().saturating_mul(DECODED));
         let taken = drive::wait_for(connection, server, inbox, server.rooms.take(share)).await?;
         let Some(taken) = taken else { return Ok(()) };
         taken
     } else {
         None
     };
-    let request = jute::decode::<RequestHeader>(&frame)
-        .and_then(|(header, body)| Ok((header.xid, Request::decode(header.op, body)?)));
-    let Ok((xid, request)) = request else {
+    let Ok(request) = Request::decode(header.op, &body) else {
         connection.close();
         return Ok(());
     };
@@ -56,7 +54,7 @@ pub(in crate::server) async fn answer(
             }
             continue;
         }
-        if advance(connection, server, xid, &mut again, received) != Advanced::Some {
+        if advance(connection, server, header.xid, &mut again, received) != Advanced::Some {
             return Ok(());
         }
         let turn_of_others = tokio::task::yield_now();
@@ -128,7 +126,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use jute::protocol::{SetWatchesRequest, put_frame};
+    use jute::protocol::{RequestHeader, SetWatchesRequest, put_frame};
     use jute::{OpCode, Record as _};
     use tokio::io::AsyncReadExt as _;
 

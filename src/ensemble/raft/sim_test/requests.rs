@@ -160,11 +160,12 @@ impl World {
                 return Ok(());
             };
             let (xid, request, session) = (asked.xid, asked.request.clone(), attached.session);
-            if Effect::of(&request).is_read() && connection.with_orderer == 0 {
+            let effect = Effect::of(&request);
+            if effect.is_read() && connection.with_orderer == 0 {
                 let now = self.timeline.now();
                 let local = server.clock.read(now).monotonic;
                 let began = connection.hold_began.take();
-                if began.is_none() && Effect::of(&request).shows_tree() {
+                if began.is_none() && effect.shows_tree() {
                     if !member.replica().may_answer(&request, local) {
                         return self.wait_for_round(at, id, local);
                     }
@@ -194,10 +195,7 @@ impl World {
                     received: attached.heard.last(),
                 };
                 let seen = Arc::clone(&server.seen);
-                match member
-                    .replica()
-                    .fresh(&database, Effect::of(&request).shows_tree(), || looked)
-                {
+                match member.replica().fresh(&database, effect.shows_tree(), || looked) {
                     Some(fresh) => {
                         seen.events(&events);
                         let zxid = database.last_zxid();
@@ -214,17 +212,17 @@ impl World {
             }
             let local = server.clock.read(self.timeline.now()).monotonic;
             let is_late = !member.replica().may_answer(&request, local);
-            if (Effect::of(&request).can_be_large() || is_late) && connection.with_orderer > 0 {
+            if (effect.can_be_large() || is_late) && connection.with_orderer > 0 {
                 return Ok(());
             }
             connection.with_orderer += 1;
-            if self.flaw == Flaw::ReadTooEarly && Effect::of(&request).shows_tree() {
+            if self.flaw == Flaw::ReadTooEarly && effect.shows_tree() {
                 let database = member.replica().shared();
                 let caller = Caller { connection: id, session, identities: &Identities::default() };
                 let answer = read::answer(&database, &caller, &request, &mut Vec::new());
                 connection.early.insert(xid, Reply::of(answer));
             }
-            if !Effect::of(&request).is_read() {
+            if !effect.is_read() {
                 if Self::ends(&request) {
                     self.ending.insert(session.0);
                 }
