@@ -9,6 +9,7 @@ mod clock;
 mod data;
 mod descriptors;
 mod environment;
+mod error;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -17,10 +18,10 @@ mod memory;
 mod operator;
 mod orderer;
 mod peers;
+mod role;
 mod shared;
 mod signals;
 
-use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -40,25 +41,23 @@ use self::clock::{Clock, millis};
 use self::data::Data;
 use self::figures::series::Measure;
 use self::figures::stats::Stats;
-use self::intake::connection_throttle::ConnectionThrottle;
-use self::intake::large_requests::LargeRequests;
-use self::intake::listings::Listings;
+use self::intake::Intake;
 use self::operator::inventory::Inventories;
 use self::orderer::disk::Disk;
 use self::peers::{Peers, Security};
-use self::shared::{CurrentRole, Others, Role, Rooms, Server};
+use self::role::{CurrentRole, Others, Role};
+use self::shared::Server;
 use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::decide::local::LocalSessions;
 use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::Monotonic;
-use crate::ensemble::{
-    Before, EnsembleError, Member, OrderError, Queue, Replica, Snapshots, Standalone, of_line,
-};
+use crate::ensemble::{Before, Ensemble, Member, Queue, Replica, Snapshots, Standalone, of_line};
 use crate::message::MessageId;
-use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError, Whose, whose};
+use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, Whose, whose};
 
+pub use self::error::ServerError;
 pub use self::peers::SecurityError;
 pub use self::signals::Signals;
 
@@ -73,111 +72,6 @@ const LOCAL_IDS: i64 = 1 << 15;
 /// words are answered as by a server that does not serve, and connect requests by the end of the
 /// connection, as ZooKeeper does at once.
 const READING_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Why a server did not start, or ended by itself.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The data directory cannot be used.
-    #[error("the data directory cannot be used")]
-    Storage(#[from] StorageError),
-    /// A port cannot be bound.
-    #[error("cannot listen on {address} for {purpose}: is another server running there?")]
-    Bind {
-        /// Where.
-        address: String,
-        /// What for.
-        purpose: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// The audit log cannot be begun.
-    #[error("cannot start the audit log on {place} ({key})")]
-    Audit {
-        /// Where.
-        place: String,
-        /// What says so.
-        key: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// The system refuses threads, signals or randomness.
-    #[error("the operating system refuses {0}")]
-    System(&'static str, #[source] io::Error),
-    /// `db.autocreate=false`, and the directory holds no database.
-    #[error(
-        "the data directory {0} holds no database, and db.autocreate is false: check that its disk is mounted and that \
-         dataDir is right. Only if the database is to be new, create an empty file named initialize in it: that gives up what was \
-         there"
-    )]
-    NoDatabase(String),
-    /// The orderer had to stop.
-    #[error("the server had to stop")]
-    Order(#[from] OrderError),
-    /// The member of an ensemble could not start, or had to stop.
-    #[error("this member of the ensemble had to stop")]
-    Ensemble(#[from] EnsembleError),
-    /// Data of before beside an ensemble.
-    #[error(
-        "{directory} holds data up to zxid {zxid:#x} {}: \
-         that data would be lost. Only if that ensemble has what is needed, and while a majority of the others is running, run \
-         `{command}`, which keeps it, and start again",
-        match has_left {
-            false => "that belongs to no ensemble, but the other servers belong to one",
-            true => "which ZooKeeper made of that of a member, and the other servers go on with an ensemble that does not show that it \
-                     has all of it",
-        }
-    )]
-    NotEmpty {
-        /// Where.
-        directory: String,
-        /// What an operator types to move all aside.
-        command: String,
-        /// The last transaction in it.
-        zxid: i64,
-        /// ZooKeeper has made it of what a member had.
-        has_left: bool,
-    },
-    /// This server cannot prove who it is, or know the others.
-    #[error("this server cannot authenticate to the other servers of the ensemble")]
-    Security(#[from] SecurityError),
-    /// The orderer's thread is gone.
-    #[error("the ordering thread ended unexpectedly; this is a bug, please report it")]
-    OrdererLost,
-}
-
-impl ServerError {
-    /// What the process ends with: ZooKeeper's exit codes.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty { .. } => 3,
-            Self::Ensemble(EnsembleError::Storage(_) | EnsembleError::OlderCopy(_)) => 3,
-            Self::Security(_) => 2,
-            Self::Bind { .. } => 4,
-            Self::System(..)
-            | Self::Audit { .. }
-            | Self::Order(_)
-            | Self::Ensemble(_)
-            | Self::OrdererLost => 1,
-        }
-    }
-
-    /// The message that it is.
-    #[must_use]
-    pub const fn id(&self) -> MessageId {
-        match self {
-            Self::Storage(error) => error.id(),
-            Self::Bind { .. } => MessageId::PORT_NOT_BOUND,
-            Self::System(..) | Self::Audit { .. } => MessageId::SYSTEM_REFUSED,
-            Self::NoDatabase(_) => MessageId::NO_DATABASE,
-            Self::Order(error) => error.id(),
-            Self::Ensemble(error) => error.id(),
-            Self::NotEmpty { .. } => MessageId::DATA_OF_NO_ENSEMBLE,
-            Self::Security(error) => error.id(),
-            Self::OrdererLost => MessageId::ORDERER_LOST,
-        }
-    }
-}
 
 /// Runs a server until a signal ends it.
 ///
@@ -260,15 +154,8 @@ impl Ground {
         Arc::new(Server {
             clock,
             replica,
-            queue,
-            rooms: Rooms::new(Server::room_bytes(&config)),
-            listings: Listings::new(),
+            intake: Intake::new(queue, &config, clock),
             inventories: Inventories::new(),
-            large_requests: config.throttle.large_requests.map(LargeRequests::new),
-            connection_throttle: ConnectionThrottle::new(
-                config.throttle.connections,
-                clock.monotonic(),
-            ),
             connections,
             ended: Ended::default(),
             passwords,
@@ -365,6 +252,34 @@ async fn take_connections(
     intake::listener::accept(client_port, server).await;
 }
 
+/// Tells the peers which member the directory is of, if it is one's.
+fn tell_what_it_is(
+    peers: &Peers,
+    directory: &Arc<DataDirectory>,
+    ensemble: &Ensemble,
+) -> Result<(), ServerError> {
+    match RaftStateFile::look(directory)? {
+        None => peers.is_no_member(Before::read(Arc::clone(directory), ensemble)?),
+        Some(state) => match whose(directory, &state)? {
+            Whose { last, went_on: None } => {
+                peers.is_member(ensemble.promises(directory)?.get(), last);
+            }
+            Whose { last, went_on: Some(file) } => {
+                let left = of_line(&state, last);
+                tracing::warn!(
+                    id = %MessageId::ZOOKEEPER_WENT_ON,
+                    file = %file.display(),
+                    ensemble = format_args!("{:016x}", left.ensemble),
+                    "ZooKeeper went on with the directory of this member, which has thereby left its ensemble"
+                );
+                let directory = Arc::clone(directory);
+                peers.is_no_member(Before::of_member(directory, ensemble, left)?);
+            }
+        },
+    }
+    Ok(())
+}
+
 async fn serve_as_member(
     config: Config,
     members: &config::Ensemble,
@@ -404,25 +319,7 @@ async fn serve_as_member(
     );
     let (members, runtime, signals) = (members.clone(), Handle::current(), signals.clone());
     let orderer = start_orderer(&server, move |server| {
-        match RaftStateFile::look(&directory)? {
-            None => peers.is_no_member(Before::read(Arc::clone(&directory), &ensemble)?),
-            Some(state) => match whose(&directory, &state)? {
-                Whose { last, went_on: None } => {
-                    peers.is_member(ensemble.promises(&directory)?.get(), last);
-                }
-                Whose { last, went_on: Some(file) } => {
-                    let left = of_line(&state, last);
-                    tracing::warn!(
-                        id = %MessageId::ZOOKEEPER_WENT_ON,
-                        file = %file.display(),
-                        ensemble = format_args!("{:016x}", left.ensemble),
-                        "ZooKeeper went on with the directory of this member, which has thereby left its ensemble"
-                    );
-                    let directory = Arc::clone(&directory);
-                    peers.is_no_member(Before::of_member(directory, &ensemble, left)?);
-                }
-            },
-        }
+        tell_what_it_is(&peers, &directory, &ensemble)?;
         signals.are_for(server);
         let come = peers.come_to_ensemble(&members, server);
         if !runtime.block_on(come)? || !signals.are_for_a_start() {
@@ -462,7 +359,7 @@ async fn serve_as_member(
         }
         announce(server, port);
         orderer::upkeep::fill_spares(writer.spare_filler());
-        let disk = Disk::start(writer, Arc::clone(&server.queue))
+        let disk = Disk::start(writer, Arc::clone(&server.intake.queue))
             .map_err(|error| ServerError::System("a thread", error))?;
         orderer::member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;

@@ -7,9 +7,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::client::connection::Connection;
 use super::client::password::PASSWORD_LEN;
-use super::shared::Server;
 use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
+use crate::server::shared::Server;
 
 /// A client and its connection.
 pub(super) async fn connected(server: &Server) -> (TcpStream, Connection) {

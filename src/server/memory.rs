@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::figures::process;
-use super::shared::Server;
 use crate::config::Config;
+use crate::server::shared::Server;
 
 use crate::message::MessageId;
 

@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator;
 
-use super::shared::Server;
 use crate::ensemble::Inquiry;
 use crate::logging;
+use crate::server::shared::Server;
 
 /// What the process was started with ignored stays so, as in a JVM: `nohup` leaves the terminal's
 /// end to others, and a shell Ctrl-C where it starts something in the background.
@@ -87,8 +87,8 @@ impl Signals {
     fn take(&self, signal: i32) {
         let mut whom = self.0.lock();
         match (signal, &*whom) {
-            (SIGQUIT, Whom::Server(server)) => server.queue.ask(Inquiry::LogState),
-            (SIGUSR1, Whom::Server(server)) => server.queue.ask(Inquiry::HandOver),
+            (SIGQUIT, Whom::Server(server)) => server.intake.queue.ask(Inquiry::LogState),
+            (SIGUSR1, Whom::Server(server)) => server.intake.queue.ask(Inquiry::HandOver),
             (SIGQUIT | SIGUSR1, Whom::Start) => tracing::info!("state: this server is starting"),
             (SIGQUIT | SIGUSR1, Whom::Ending(_)) => tracing::info!("state: this server is ending"),
             // What is half done is found out by the next start, as if the power had failed.

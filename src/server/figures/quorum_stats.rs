@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use super::super::shared::Role;
 use super::series::{Counter, KeyedMeasure, Measure};
 use super::stats::Stats;
 use crate::engine::time::Now;
 use crate::ensemble::{Appended, Peer, PeerLog};
+use crate::server::role::Role;
 
 /// Places in the log whose bytes are kept; of more, every second one goes.
 const MARKS_MAX: usize = 4096;

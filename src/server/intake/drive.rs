@@ -110,7 +110,7 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
         let mut sent = connection.send()?;
         if sent == Sent::List {
             // Boxed, as is the making of a list: else every connection's task had room for it.
-            sent = Box::pin(connection.send_of_list(&server.listings.sending)).await?;
+            sent = Box::pin(connection.send_of_list(&server.intake.listings.sending)).await?;
         }
         if connection.outbox().is_done() {
             return Ok(());
@@ -147,7 +147,7 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
             }
             Step::NeedsRoom(share) => {
                 let is_connected = connection.session().is_some();
-                let taken = server.rooms.take(share);
+                let taken = server.intake.rooms.take(share);
                 // Others may have much to say: meanwhile this one is alive, is sent what there
                 // is, or hangs up.
                 let waiting = Box::pin(wait_for(connection, server, &mut inbox, taken));

@@ -32,8 +32,8 @@ async fn who_waits_for_room_for_a_request_is_heard() {
         previous: None,
     };
     connection.attached(&session, [0; PASSWORD_LEN]);
-    let all = server.share_of(crate::server::shared::RoomOf::Small, usize::MAX);
-    let all = server.rooms.take(all).await;
+    let all = server.intake.rooms.share_of(crate::server::intake::rooms::RoomOf::Small, usize::MAX);
+    let all = server.intake.rooms.take(all).await;
     let running = tokio::spawn(run(Arc::new(connection), Arc::clone(&server)));
     let mut frames = BytesMut::new();
     let set = SetDataRequest { path: "/".into(), data: None, version: -1 };
@@ -56,7 +56,7 @@ async fn who_waits_for_room_for_a_request_is_heard() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    assert!(server.queue.take(Duration::ZERO).submissions.is_empty());
+    assert!(server.intake.queue.take(Duration::ZERO).submissions.is_empty());
     drop(all);
     // And it ends with its client.
     drop(client);

@@ -112,7 +112,7 @@ impl Frames {
         let len = i32::from_be_bytes(*prefix);
         match usize::try_from(len) {
             Ok(len) if len <= server.config.jute_max_buffer as usize => {
-                if let Some(large) = &server.large_requests {
+                if let Some(large) = &server.intake.large_requests {
                     large.announce(len).map_err(|OverBudget| over_budget(server, connection))?;
                 }
                 Ok((self.bytes.len() - LENGTH_LEN >= len).then_some(len))

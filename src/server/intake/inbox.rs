@@ -24,8 +24,10 @@ use crate::server::client::connection::Connection;
 use crate::server::client::unread::Claim;
 use crate::server::figures::series::{Counter, Measure};
 use crate::server::figures::stats;
+use crate::server::intake::rooms::QueueShare;
 use crate::server::operator::four_letter;
-use crate::server::shared::{QueueShare, Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 /// What the connection's task does next.
 #[derive(Debug, PartialEq, Eq)]
@@ -220,7 +222,7 @@ impl Inbox {
             connection.refuse_session();
             return Step::Leave;
         };
-        let share = server.connect_share(len, &connection.identities());
+        let share = server.intake.rooms.connect_share(len, &connection.identities());
         let Some(room) = self.requests.take_room(share) else {
             return Step::NeedsRoom(share);
         };
@@ -256,7 +258,7 @@ impl Inbox {
             _ => Wanted::Renewed,
         };
         let now = server.clock.monotonic();
-        let Some(deficit) = server.connection_throttle.take(wanted, now) else {
+        let Some(deficit) = server.intake.connection_throttle.take(wanted, now) else {
             server.stats.series.count(Counter::ConnectionsRejected, 1);
             tracing::warn!(
                 id = %MessageId::TOO_MANY_SESSIONS_AT_ONCE,

@@ -30,7 +30,7 @@ async fn a_read_behind_a_write_waits_here_while_the_state_is_too_old() {
         put(OpCode::Ping, &|_| {});
         put(OpCode::GetData, &|out| get.encode(out));
     }
-    let queued = || server.queue.take(Duration::ZERO).submissions.len();
+    let queued = || server.intake.queue.take(Duration::ZERO).submissions.len();
     assert_eq!((inbox.process(&connection), queued()), (Step::Drain, 2));
     assert_eq!((inbox.process(&connection), queued()), (Step::Drain, 0));
     (0..2).for_each(|_| connection.answered());
@@ -105,7 +105,7 @@ async fn clients_that_connect_take_a_quarter_of_what_requests_may_and_none_of_th
         });
     }
     assert!(matches!(inbox.process(own), Step::NeedsRoom(_)));
-    let queued = server.queue.take(Duration::ZERO).submissions;
+    let queued = server.intake.queue.take(Duration::ZERO).submissions;
     let is_open = |its: &Submission| matches!(its.work, Work::Open { .. });
     assert_eq!((queued.iter().take_while(|its| is_open(its)).count(), queued.len()), (10, 50));
 }

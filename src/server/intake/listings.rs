@@ -64,7 +64,7 @@ pub(in crate::server) async fn answer(
 ) -> io::Result<()> {
     let received = inbox.take_came();
     let answer = Answer { connection, server, listing, received };
-    let listings = &server.listings;
+    let listings = &server.intake.listings;
     let turn = drive::wait_for(connection, server, inbox, listings.turn_to_make()).await?;
     let Some(mut turn) = turn else { return Ok(()) };
     let mut room = None;
@@ -289,7 +289,7 @@ impl Answer<'_> {
                 return self.refuse(&hold, error);
             }
         };
-        let mut last = self.server.listings.last.lock();
+        let mut last = self.server.intake.listings.last.lock();
         let list = match last.upgrade() {
             Some(list) if list.list().is_current(&hold, parent) => list,
             _ => {
@@ -473,11 +473,11 @@ mod tests {
             let listing = listing_in(&frame);
             let mut inbox = Inbox::holding(Arc::clone(&server), frame);
             let round = async {
-                while !server.queue.take(Duration::ZERO).wants_round {
+                while !server.intake.queue.take(Duration::ZERO).wants_round {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                assert_eq!(server.listings.making.available_permits(), 1);
-                assert!(server.listings.last.lock().strong_count() == 0, "it was made");
+                assert_eq!(server.intake.listings.making.available_permits(), 1);
+                assert!(server.intake.listings.last.lock().strong_count() == 0, "it was made");
                 server.replica.shows(server.clock.monotonic());
             };
             let both =

@@ -13,6 +13,7 @@ use super::frames::Frames;
 use super::inbox::Step;
 use super::large_requests::{OverBudget, over_budget};
 use super::listings::LongListing;
+use super::rooms::{QueueShare, request_bytes};
 use crate::engine::access::acl::Identities;
 use crate::engine::decide::request::{Origin, Work};
 use crate::engine::effect::Effect;
@@ -26,7 +27,7 @@ use crate::server::client::unread::Claim;
 use crate::server::figures::hot_paths::{Sample, Sampler};
 use crate::server::figures::namespace::Reads;
 use crate::server::figures::stats;
-use crate::server::shared::{QueueShare, Server};
+use crate::server::shared::Server;
 
 /// Reads of one connection that may stand with the orderer: it makes their answers before the
 /// client has read those ahead.
@@ -132,7 +133,7 @@ impl Requests {
     pub(super) fn take_room(&mut self, share: QueueShare) -> Option<OwnedSemaphorePermit> {
         let is_enough = |room: &OwnedSemaphorePermit| room.num_permits() >= share.bytes as usize;
         let waited_for = self.queue_room.take().filter(is_enough);
-        waited_for.or_else(|| self.server.rooms.try_take(share))
+        waited_for.or_else(|| self.server.intake.rooms.try_take(share))
     }
 
     pub(super) fn put(&mut self, submission: Submission) {
@@ -145,7 +146,7 @@ impl Requests {
     /// Hands to the orderer what was submitted since the last time.
     pub(super) fn hand_over(&mut self) {
         if !self.submissions.is_empty() {
-            self.server.queue.put(&mut self.submissions);
+            self.server.intake.queue.put(&mut self.submissions);
         }
         // What was waited for and turned out not to be needed: others wait for it.
         self.queue_room = None;
@@ -320,12 +321,13 @@ impl Requests {
     ) -> Fate {
         let server = answers.server();
         let identities = connection.identities();
-        let len = Server::request_bytes(&request, first.len).saturating_add(identities.bytes());
-        let (room, received) = match self.room_for(server.share_of_request(len), first.received) {
-            Ok(its) => its,
-            Err(step) => return Fate::Stays(step),
-        };
-        let large = server.large_requests.as_ref().map(|large| large.take(first.body_len));
+        let len = request_bytes(&request, first.len).saturating_add(identities.bytes());
+        let (room, received) =
+            match self.room_for(server.intake.rooms.share_of_request(len), first.received) {
+                Ok(its) => its,
+                Err(step) => return Fate::Stays(step),
+            };
+        let large = server.intake.large_requests.as_ref().map(|large| large.take(first.body_len));
         let large = match large.transpose() {
             Ok(share) => share.flatten(),
             Err(OverBudget) => return Fate::Stays(over_budget(server, connection)),
@@ -362,11 +364,12 @@ impl Requests {
     ) -> Fate {
         let server = answers.server();
         let identities = connection.identities();
-        let len = Server::request_bytes(request, first.len).saturating_add(identities.bytes());
-        let (room, received) = match self.room_for(server.share_of_request(len), first.received) {
-            Ok(its) => its,
-            Err(step) => return Fate::Stays(step),
-        };
+        let len = request_bytes(request, first.len).saturating_add(identities.bytes());
+        let (room, received) =
+            match self.room_for(server.intake.rooms.share_of_request(len), first.received) {
+                Ok(its) => its,
+                Err(step) => return Fate::Stays(step),
+            };
         if !answers.publish() {
             return Fate::Stays(Step::Leave);
         }

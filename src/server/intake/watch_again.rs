@@ -14,7 +14,8 @@ use crate::engine::time::Monotonic;
 use crate::ensemble::Fresh;
 use crate::server::client::connection::Connection;
 use crate::server::figures::series::Counter;
-use crate::server::shared::{RoomOf, SMALL_MAX, Server};
+use crate::server::intake::rooms::{RoomOf, SMALL_MAX};
+use crate::server::shared::Server;
 
 /// What a path of one byte takes decoded, as a multiple: a long request takes room for it before.
 const DECODED: usize = 6;
@@ -32,8 +33,10 @@ pub(in crate::server) async fn answer(
         return Ok(());
     };
     let _room = if body.len() > SMALL_MAX {
-        let share = server.share_of(RoomOf::Connects, body.len().saturating_mul(DECODED));
-        let taken = drive::wait_for(connection, server, inbox, server.rooms.take(share)).await?;
+        let share =
+            server.intake.rooms.share_of(RoomOf::Connects, body.len().saturating_mul(DECODED));
+        let taken =
+            drive::wait_for(connection, server, inbox, server.intake.rooms.take(share)).await?;
         let Some(taken) = taken else { return Ok(()) };
         taken
     } else {
@@ -191,7 +194,7 @@ mod tests {
         });
         let mut inbox = Inbox::holding(Arc::clone(&server), frame);
         let round = async {
-            while !server.queue.take(Duration::ZERO).wants_round {
+            while !server.intake.queue.take(Duration::ZERO).wants_round {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             assert!(!connection.outbox().is_ended());

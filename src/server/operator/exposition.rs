@@ -7,7 +7,6 @@ use prometheus::proto::{
     Quantile, Summary,
 };
 
-use super::super::shared::Server;
 use super::four_letter::ZOOKEEPER_VERSION;
 use super::monitor::{self, Value};
 use crate::server::figures::distribution::Distribution;
@@ -16,6 +15,7 @@ use crate::server::figures::metric_table::{
 };
 use crate::server::figures::process;
 use crate::server::figures::series::{Counter, KeyedCounter, Measure};
+use crate::server::shared::Server;
 
 /// Quantiles of ZooKeeper's two kinds of summaries.
 const BASIC_QUANTILES: &[f64] = &[0.5];

@@ -19,7 +19,8 @@ use crate::ensemble::Scope;
 use crate::server::client::connection::{Connection, Counters, java_address};
 use crate::server::environment;
 use crate::server::figures::stats;
-use crate::server::shared::{Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 /// The release of ZooKeeper that this is like.
 pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";

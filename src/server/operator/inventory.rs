@@ -416,7 +416,7 @@ pub(in crate::server) fn expiries(
     let mut place = Some(ExpiryPlace::default());
     while let Some(from) = place {
         let (to, answer) = sync_channel(1);
-        server.queue.ask(Inquiry::Expiry(scope, from, to));
+        server.intake.queue.ask(Inquiry::Expiry(scope, from, to));
         let (some, next) = answer.recv_timeout(ORDERER_PATIENCE).ok().flatten()?;
         all.extend(some);
         place = next;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::descriptors;
-use super::super::shared::{Role, Server};
 use super::four_letter::VERSION;
 use crate::engine::quota;
 use crate::server::figures::distribution::{Distribution, PERCENTILES};
@@ -19,6 +18,8 @@ use crate::server::figures::namespace;
 use crate::server::figures::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
 use crate::server::figures::stats;
 use crate::server::figures::stats::Summary;
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 /// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
 const LINES_MAX: usize = 499;
@@ -39,24 +40,44 @@ pub(in crate::server) enum Value {
     Real(f64),
 }
 
-/// Every gauge that this server has in its role, by its name.
-pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
-    let integer = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-    let long = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-    let latency = server.stats.latency();
-    let (znodes, data_size, ephemerals, sessions, watches, watched_bytes) = {
+/// What the state and the watches come to, at one instant.
+struct Sizes {
+    znodes: usize,
+    data: u64,
+    ephemerals: usize,
+    sessions: usize,
+    watches: usize,
+    watched_bytes: usize,
+}
+
+impl Sizes {
+    fn of(server: &Server) -> Self {
         let database = server.replica.shared();
         let tree = database.tree();
         let (watches, watched_bytes) = {
             let watches = database.watches().lock();
             (watches.count(), watches.bytes())
         };
-        let sessions = database.sessions().len();
         server.stats.series.count_up_to(Counter::DigestMismatches, database.mismatches());
-        // ZooKeeper's root has two names, and both are znodes of a path's length.
-        let ephemerals = tree.ephemerals_count();
-        (tree.count() + 1, tree.data_size() + 1, ephemerals, sessions, watches, watched_bytes)
-    };
+        Self {
+            // ZooKeeper's root has two names, and both are znodes of a path's length.
+            znodes: tree.count() + 1,
+            data: tree.data_size() + 1,
+            ephemerals: tree.ephemerals_count(),
+            sessions: database.sessions().len(),
+            watches,
+            watched_bytes,
+        }
+    }
+}
+
+/// Every gauge that this server has in its role, by its name.
+pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
+    let dropped = server.intake.connection_throttle.drop_probability();
+    let integer = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let long = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let latency = server.stats.latency();
+    let Sizes { znodes, data, ephemerals, sessions, watches, watched_bytes } = Sizes::of(server);
     let others = &server.others;
     let [last, min, max] = server.stats.response_size().map(Value::Integer);
     let mut gauges = BTreeMap::from([
@@ -75,7 +96,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("watch_count", integer(watches)),
         ("watched_bytes", integer(watched_bytes)),
         ("ephemerals_count", integer(ephemerals)),
-        ("approximate_data_size", long(data_size)),
+        ("approximate_data_size", long(data)),
         ("global_sessions", integer(sessions)),
         ("local_sessions", long(others.local_sessions.load(Ordering::Relaxed))),
         ("open_file_descriptor_count", long(descriptors::open())),
@@ -83,7 +104,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("last_client_response_size", last),
         ("min_client_response_size", min),
         ("max_client_response_size", max),
-        ("connection_drop_probability", Value::Real(server.connection_throttle.drop_probability())),
+        ("connection_drop_probability", Value::Real(dropped)),
         ("outstanding_tls_handshake", Value::Integer(0)),
         ("auth_failed_count", Value::Integer(0)),
         ("non_mtls_remote_conn_count", Value::Integer(0)),

@@ -49,7 +49,7 @@ pub(in crate::server) fn run(
     let mut next_step = Instant::now();
     let mut restoring = Restoring::default();
     loop {
-        let mut batch = server.queue.take(patience);
+        let mut batch = server.intake.queue.take(patience);
         restoring.drop_requests_of_before(server, &mut batch.submissions);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
@@ -251,7 +251,7 @@ pub(in crate::server) fn advance(
     next_step: &mut Instant,
 ) -> bool {
     let began = Instant::now();
-    let requests_wait = has_more || !server.queue.is_empty();
+    let requests_wait = has_more || !server.intake.queue.is_empty();
     if snapshots.is_writing() && began < *next_step && requests_wait {
         return true;
     }
@@ -312,7 +312,7 @@ fn dump(server: &Server, standalone: &mut Standalone) {
         watches = database.watches().lock().count(),
         connections = server.connections.count(),
         outstanding = server.outstanding(),
-        waiting = server.queue.len(),
+        waiting = server.intake.queue.len(),
         log_zxid = %crate::engine::zxid::Zxid(standalone.log().durable_zxid()),
         wall_ms = Clock::wall().0,
         "state"

@@ -24,7 +24,8 @@ use crate::server::data;
 use crate::server::figures::quorum_stats::{Progress, Watch};
 use crate::server::figures::series::Counter;
 use crate::server::peers::Peers;
-use crate::server::shared::{Others, Role, Server};
+use crate::server::role::{Others, Role};
+use crate::server::shared::Server;
 
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
@@ -56,7 +57,7 @@ pub(in crate::server) fn run(
     let mut thread = Thread::new(server, &member, ensemble);
     let mut patience = Duration::ZERO;
     loop {
-        let mut batch = server.queue.take(patience);
+        let mut batch = server.intake.queue.take(patience);
         let now = server.clock.now();
         let late = thread.life.wakes(now.monotonic);
         server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
@@ -238,7 +239,7 @@ impl Thread {
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
             let now = server.clock.now();
-            let batch = server.queue.take(Duration::ZERO);
+            let batch = server.intake.queue.take(Duration::ZERO);
             for written in batch.written {
                 self.written(server, member, written?)?;
             }

@@ -15,7 +15,8 @@ use crate::message::MessageId;
 use crate::server::client::connection::Connection;
 use crate::server::clock::{Clock, millis};
 use crate::server::figures::series::Measure;
-use crate::server::shared::{Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 use crate::server::{data, sequencer_of};
 use crate::storage::StorageError;
 

@@ -33,8 +33,7 @@ use crate::ensemble::{
     parse_head, parse_said, put_said, speaks_as,
 };
 use crate::message::MessageId;
-use crate::server::shared::{Role, Server};
-use crate::server::{ServerError, data};
+use crate::server::{ServerError, data, role::Role, shared::Server};
 use crate::storage::{
     Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret,
 };

@@ -2,7 +2,8 @@
 
 use super::json::{Fields, Json};
 use crate::config::{Ensemble, EnsembleServer};
-use crate::server::shared::{Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 /// Who leads.
 pub(super) fn leader(server: &Server) -> Fields {

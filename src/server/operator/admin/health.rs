@@ -9,7 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::json::{Fields, Json};
 use super::{allowed, json_body, not_found};
-use crate::server::shared::{Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>) -> Response {
     let (what, reason) = match probe {

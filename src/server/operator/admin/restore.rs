@@ -128,7 +128,7 @@ async fn restore(server: &Server, uploaded: UploadedSnapshot) -> Result<Zxid, No
         }
     })?;
     let (asker, restored) = oneshot::channel();
-    server.queue.ask(Inquiry::Replace(Box::new(database), asker));
+    server.intake.queue.ask(Inquiry::Replace(Box::new(database), asker));
     restored.await.map_err(|_| NotRestored::Ending)??;
     Ok(Zxid(zxid))
 }

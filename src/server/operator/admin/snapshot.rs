@@ -69,7 +69,7 @@ struct Taken {
 /// Nothing if none could be taken.
 async fn take(server: &Server) -> Result<Option<Taken>, StorageError> {
     let (asker, taken) = oneshot::channel();
-    server.queue.ask(Inquiry::Snapshot(asker));
+    server.intake.queue.ask(Inquiry::Snapshot(asker));
     let Ok(zxid) = taken.await else { return Ok(None) };
     let open = || {
         let file = SnapshotFile::open(&server.directory, zxid.0)?;

@@ -13,7 +13,8 @@ use crate::server::figures::series::Counter;
 use crate::server::figures::stats;
 use crate::server::operator::four_letter::VERSION;
 use crate::server::operator::monitor;
-use crate::server::shared::{Role, Server};
+use crate::server::role::Role;
+use crate::server::shared::Server;
 
 /// Paths that `hot_paths` shows.
 const HOT_PATHS: usize = 50;
