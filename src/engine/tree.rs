@@ -4,7 +4,9 @@
 //! snapshot in progress. Decides nothing: whether a change is allowed was settled before it comes
 //! here.
 
+mod change;
 mod index;
+mod load;
 pub mod misfit;
 mod trail;
 pub(super) mod walk;
@@ -17,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashMap;
-use jute::persist::SnapshotNode;
 use jute::{Acl, Stat, StatPersisted};
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ use self::trail::Trail;
 use self::walk::{LateWalk, Walk, WalkStep};
 use self::znode::{Below, Birth, NodeId, Znode, Znodes};
 use super::access::acl::{AclId, AclList, AclTable};
-use super::digest::{ContentDigest, PathDigest};
+use super::digest::ContentDigest;
 use super::owner::Owner;
 use super::path;
 use super::session::{SessionId, Sessions};
@@ -74,9 +75,6 @@ pub enum Impossible {
     #[error("the tree is full")]
     Full,
 }
-
-/// Data of so many bytes is hashed again whenever a counter of its znode changes.
-const HASHED_AGAIN: usize = 4 << 10;
 
 /// The tree.
 #[derive(Debug)]
@@ -411,54 +409,6 @@ impl Tree {
         self.znodes.set_aversion(id, stat.aversion);
     }
 
-    /// What path and data of a znode give to the digest.
-    pub(super) fn content(&self, id: NodeId, path: &str) -> ContentDigest {
-        let known = self.contents.get(&id);
-        known.copied().unwrap_or_else(|| ContentDigest::new(path, self.data(id)))
-    }
-
-    /// The same, where what the path gives is known.
-    pub(super) fn content_at(&self, id: NodeId, path: &PathDigest) -> ContentDigest {
-        let known = self.contents.get(&id);
-        known.copied().unwrap_or_else(|| path.content(self.data(id)))
-    }
-
-    /// A znode is about to change or to go.
-    fn count_out(&mut self, id: NodeId, path: &str) {
-        self.add_to_digest(id, |tree| tree.content(id, path), i64::wrapping_sub);
-    }
-
-    /// A znode has come or changed.
-    fn count_in(&mut self, id: NodeId, path: &str) {
-        self.add_to_digest(id, |tree| tree.content(id, path), i64::wrapping_add);
-    }
-
-    fn add_to_digest(
-        &mut self,
-        id: NodeId,
-        content: impl FnOnce(&Self) -> ContentDigest,
-        add: fn(i64, i64) -> i64,
-    ) {
-        let Some(sum) = self.digest else { return };
-        let content = content(self);
-        if self.data(id).is_some_and(|data| data.len() > HASHED_AGAIN) {
-            self.contents.insert(id, content);
-        }
-        self.digest = Some(add(sum, content.with(&self.znodes.stat_persisted(id))));
-    }
-
-    /// Sums up all znodes, one by one: what the kept sum has to be.
-    #[must_use]
-    pub fn compute_digest(&self) -> i64 {
-        let one = |id: NodeId| {
-            let path = self.path(id);
-            ContentDigest::new(&path, self.data(id)).with(&self.stat_persisted(id))
-        };
-        let mut digest = one(NodeId::ROOT);
-        self.for_each_below(NodeId::ROOT, |id, _| digest = digest.wrapping_add(one(id)));
-        digest
-    }
-
     /// The list that a watcher's READ is checked against; `None` where anyone may read.
     fn reader_acl(&self, id: AclId) -> Option<AclList> {
         if self.acls.permits_anyone(id, jute::perms::READ) {
@@ -480,250 +430,6 @@ impl Tree {
         }
     }
 
-    /// Makes a znode below `parent`, which is that of its path. The parent's counters are for the
-    /// caller to set.
-    ///
-    /// # Errors
-    /// [`Impossible`] when the znode is there, or the tree full.
-    pub fn create(
-        &mut self,
-        parent: NodeId,
-        creation: &Creation<'_>,
-    ) -> Result<(NodeId, Changed), Impossible> {
-        let path = creation.path;
-        let Some((_, name)) = path.rsplit_once('/') else {
-            return Err(Impossible::NoNode(path.into()));
-        };
-        let zxid = creation.zxid.0;
-        let acl = self.acls.intern(creation.acl);
-        let inserted = self.insert(path, parent, name, |hash| Birth {
-            parent,
-            name,
-            hash,
-            data: creation.data,
-            acl,
-            owner: creation.owner,
-            stat: StatPersisted {
-                czxid: zxid,
-                mzxid: zxid,
-                pzxid: zxid,
-                ctime: creation.time,
-                mtime: creation.time,
-                ..StatPersisted::default()
-            },
-        });
-        match inserted {
-            Ok(id) => {
-                self.count_in(id, path);
-                let node_acl = self.reader_acl(acl);
-                Ok((id, Changed { node_acl, parent_acl: self.readers(parent) }))
-            }
-            Err(error) => {
-                self.acls.release(acl);
-                Err(error)
-            }
-        }
-    }
-
-    fn insert<'a>(
-        &mut self,
-        path: &str,
-        parent: NodeId,
-        name: &'a str,
-        birth: impl FnOnce(u32) -> Birth<'a>,
-    ) -> Result<NodeId, Impossible> {
-        let hash = self.index.hash(parent, name);
-        if name.is_empty() || self.index.find_hashed(&self.znodes, hash, parent, name).is_some() {
-            return Err(Impossible::NodeExists(path.into()));
-        }
-        self.preserve(parent);
-        let id = self.add(path, &birth(hash))?;
-        let bytes = self.znodes.get(id).map_or(0, Znode::data_len);
-        self.znodes.grow_above(id, 1, signed(bytes));
-        if let Some(walk) = self.walk.get_mut() {
-            walk.leave_out(id);
-        }
-        self.index.insert(&self.znodes, id, hash);
-        Ok(id)
-    }
-
-    /// Adds a znode, but for the index.
-    fn add(&mut self, path: &str, birth: &Birth<'_>) -> Result<NodeId, Impossible> {
-        let id = self.znodes.insert(birth).ok_or(Impossible::Full)?;
-        self.data_size += bytes_of(path.len(), birth.data.map_or(0, <[u8]>::len));
-        match birth.owner {
-            Owner::None => {}
-            Owner::Session(session) => {
-                self.ephemerals_changes += 1;
-                let owned = self.ephemerals.entry(session).or_default();
-                owned.nodes.insert(id);
-                owned.changed = self.ephemerals_changes;
-                self.ephemerals_count += 1;
-            }
-            Owner::Container | Owner::Ttl(_) => {
-                self.reapable.insert(id);
-            }
-        }
-        Ok(id)
-    }
-
-    /// Takes the childless znode of `path` out. The parent's counters are for the caller to set.
-    ///
-    /// # Errors
-    /// [`Impossible`] when it is the root or has children.
-    pub fn delete(&mut self, id: NodeId, path: &str) -> Result<Changed, Impossible> {
-        if id == NodeId::ROOT {
-            return Err(Impossible::NoNode(path.into()));
-        }
-        if self.znodes.num_children(id) > 0 {
-            return Err(Impossible::NotEmpty(path.into()));
-        }
-        let content = |tree: &Self| tree.content(id, path);
-        self.take_out(id, path.len(), content).ok_or_else(|| Impossible::NoNode(path.into()))
-    }
-
-    /// As [`Self::delete`], where what the path gives is known, and how long it is.
-    ///
-    /// # Errors
-    /// [`Impossible`] when the znode has children.
-    pub(super) fn delete_at(
-        &mut self,
-        id: NodeId,
-        path_len: usize,
-        path: &PathDigest,
-    ) -> Result<Changed, Impossible> {
-        if self.znodes.num_children(id) > 0 {
-            return Err(Impossible::NotEmpty(self.path(id)));
-        }
-        let content = |tree: &Self| tree.content_at(id, path);
-        self.take_out(id, path_len, content).ok_or_else(|| Impossible::NoNode(String::new()))
-    }
-
-    fn take_out(
-        &mut self,
-        id: NodeId,
-        path_len: usize,
-        content: impl FnOnce(&Self) -> ContentDigest,
-    ) -> Option<Changed> {
-        let node = self.znodes.get(id)?;
-        let (parent, acl, hash) = (node.parent, node.acl, node.hash);
-        let bytes = node.data_len();
-        self.data_size -= bytes_of(path_len, bytes);
-        let changed = Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) };
-        self.preserve(id);
-        self.preserve(parent);
-        self.add_to_digest(id, content, i64::wrapping_sub);
-        match self.znodes.owner(id) {
-            Owner::None => {}
-            Owner::Session(session) => {
-                self.ephemerals_changes += 1;
-                if let Some(owned) = self.ephemerals.get_mut(&session) {
-                    owned.nodes.remove(&id);
-                    owned.changed = self.ephemerals_changes;
-                    if owned.nodes.is_empty() {
-                        self.ephemerals.remove(&session);
-                    }
-                }
-                self.ephemerals_count -= 1;
-            }
-            Owner::Container | Owner::Ttl(_) => {
-                self.reapable.remove(&id);
-            }
-        }
-        self.index.remove(&self.znodes, id, hash);
-        self.znodes.grow_above(id, -1, -signed(bytes));
-        self.contents.remove(&id);
-        self.znodes.remove(id);
-        self.acls.release(acl);
-        Some(changed)
-    }
-
-    /// Replaces the data of the znode of `path`.
-    pub fn set_data(
-        &mut self,
-        id: NodeId,
-        path: &str,
-        data: Option<&[u8]>,
-        version: i32,
-        zxid: Zxid,
-        time: i64,
-    ) {
-        self.count_out(id, path);
-        self.replace_data(id, data);
-        if let Some(node) = self.znodes.get_mut(id) {
-            node.version = version;
-            node.mzxid = zxid.0;
-            node.mtime = time;
-        }
-        self.count_in(id, path);
-    }
-
-    /// The data will be so many bytes longer: it counts already.
-    pub(super) fn announce_data(&mut self, id: NodeId, longer: i64) {
-        self.data_size = self.data_size.wrapping_add_signed(longer);
-        self.znodes.grow_above(id, 0, longer);
-    }
-
-    /// Replaces so many bytes at the front of the data and nothing else, where the new length
-    /// counts already: how the server keeps its statistics, which count nothing in the digest.
-    pub(super) fn set_announced_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
-        #[cfg(test)]
-        WRITTEN.set(WRITTEN.get() + front.len());
-        self.preserve(id);
-        self.contents.remove(&id);
-        self.znodes.set_front(id, replaced, front);
-    }
-
-    fn replace_data(&mut self, id: NodeId, data: Option<&[u8]>) {
-        self.preserve(id);
-        let before = self.znodes.get(id).map_or(0, Znode::data_len);
-        let after = data.map_or(0, <[u8]>::len);
-        self.data_size = self.data_size - before as u64 + after as u64;
-        self.contents.remove(&id);
-        self.znodes.set_data(id, data);
-        if before != after {
-            self.znodes.grow_above(id, 0, signed(after) - signed(before));
-        }
-    }
-
-    /// Replaces the ACL of the znode of `path`.
-    pub fn set_acl(&mut self, id: NodeId, path: &str, acl: Vec<Acl<'_>>, aversion: i32) {
-        self.preserve(id);
-        self.count_out(id, path);
-        let renewed = self.acls.intern_owned(acl);
-        if let Some(node) = self.znodes.get_mut(id) {
-            let before = std::mem::replace(&mut node.acl, renewed);
-            self.acls.release(before);
-        }
-        self.znodes.set_aversion(id, aversion);
-        self.count_in(id, path);
-    }
-
-    /// Sets what a create below the znode of `path` leaves on it: the creates so far and the zxid.
-    pub fn set_counters(&mut self, id: NodeId, path: &str, creates: i32, pzxid: Zxid) {
-        self.preserve(id);
-        self.count_out(id, path);
-        self.znodes.set_counters(id, creates, pzxid.0);
-        self.count_in(id, path);
-    }
-
-    /// What a delete below the znode of `path` leaves on it. The zxid there can be the higher one:
-    /// after a snapshot that ZooKeeper wrote while transactions went on, and a log that ends
-    /// before it did (`DataTree.deleteNode`).
-    pub(super) fn raise_pzxid(&mut self, id: NodeId, path: &str, zxid: Zxid) {
-        let stat = self.znodes.stat_persisted(id);
-        self.set_counters(id, path, stat.cversion, zxid.max(Zxid(stat.pzxid)));
-    }
-
-    /// As [`Self::raise_pzxid`], where what the path gives is known.
-    pub(super) fn raise_pzxid_at(&mut self, id: NodeId, path: &PathDigest, zxid: Zxid) {
-        let stat = self.znodes.stat_persisted(id);
-        self.preserve(id);
-        self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_sub);
-        self.znodes.set_counters(id, stat.cversion, zxid.0.max(stat.pzxid));
-        self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_add);
-    }
-
     /// The parent of a znode; the root is its own.
     #[must_use]
     pub fn parent(&self, id: NodeId) -> NodeId {
@@ -734,123 +440,6 @@ impl Tree {
     #[must_use]
     pub fn parent_of(&self, path: &str) -> Option<NodeId> {
         self.find_parent(path).map(|(parent, _)| parent)
-    }
-
-    /// Adds an ACL list of a snapshot, by its number there.
-    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) {
-        self.acls.load(stored, list);
-    }
-
-    /// Takes znodes whose ACL list is still to come.
-    pub const fn expect_fuzzy(&mut self) {
-        self.acls.expect_fuzzy();
-    }
-
-    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list unless the snapshot
-    /// is fuzzy.
-    ///
-    /// # Errors
-    /// [`Impossible`], with the reason.
-    pub fn load(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Impossible> {
-        let stored = node.stat.ephemeral_owner;
-        let Some(owner) = Owner::from_stored(stored, self.extended_types) else {
-            return Err(Impossible::UnknownOwner { path: path.into(), owner: stored });
-        };
-        let acl = (self.acls.of_snapshot(node.acl))
-            .ok_or_else(|| Impossible::NoAcl { path: path.into(), acl: node.acl })?;
-        self.acls.retain(acl);
-        if path.is_empty() {
-            self.acls.release(self.acl(NodeId::ROOT));
-            self.count_out(NodeId::ROOT, path);
-            if let Some(root) = self.znodes.get_mut(NodeId::ROOT) {
-                root.acl = acl;
-                root.czxid = node.stat.czxid;
-                root.ctime = node.stat.ctime;
-            }
-            self.count_in(NodeId::ROOT, path);
-            let (data, stat) = (node.data.as_deref(), node.stat);
-            let (mzxid, pzxid) = (Zxid(stat.mzxid), Zxid(stat.pzxid));
-            self.set_data(NodeId::ROOT, path, data, stat.version, mzxid, stat.mtime);
-            self.set_counters(NodeId::ROOT, path, stat.cversion, pzxid);
-            self.count_out(NodeId::ROOT, path);
-            self.znodes.set_aversion(NodeId::ROOT, stat.aversion);
-            self.count_in(NodeId::ROOT, path);
-            return Ok(());
-        }
-        let data = node.data.as_deref();
-        let stat = node.stat;
-        if self.bulk.is_some() {
-            let (parent, name) = self.find_loaded_parent(path)?;
-            let hash = self.index.hash(parent, name);
-            let id = self.add(path, &Birth { parent, name, hash, data, acl, owner, stat })?;
-            if let Some(Bulk { trail, .. }) = &mut self.bulk {
-                trail.go(path, id, path.len() - name.len() - 1, parent);
-            }
-            self.count_loaded(path, data, &stat);
-            return Ok(());
-        }
-        let Some((parent, name)) = self.find_parent(path) else {
-            return Err(Impossible::NoNode(path.into()));
-        };
-        let birth = |hash| Birth { parent, name, hash, data, acl, owner, stat };
-        self.insert(path, parent, name, birth)?;
-        self.count_loaded(path, data, &stat);
-        Ok(())
-    }
-
-    fn count_loaded(&mut self, path: &str, data: Option<&[u8]>, stat: &StatPersisted) {
-        if let Some(sum) = &mut self.digest {
-            *sum = sum.wrapping_add(ContentDigest::new(path, data).with(stat));
-        }
-    }
-
-    /// From here on loaded znodes are found by where they hang, and get into the index together.
-    /// That one came twice is told late, and not where.
-    pub fn begin_bulk(&mut self) {
-        let end = self.znodes.end();
-        self.bulk = Some(Bulk { trail: Trail::default(), first: end, indexed: end });
-    }
-
-    /// Ends that: all znodes are in the index.
-    ///
-    /// # Errors
-    /// [`Impossible`] when one came twice.
-    pub fn end_bulk(&mut self) -> Result<(), Impossible> {
-        self.index_loaded()?;
-        if let Some(bulk) = self.bulk.take() {
-            self.znodes.count_below(bulk.first);
-        }
-        Ok(())
-    }
-
-    /// The parent of a znode that is loaded in bulk, and the last name.
-    fn find_loaded_parent<'a>(&mut self, path: &'a str) -> Result<(NodeId, &'a str), Impossible> {
-        let missing = || Impossible::NoNode(path.into());
-        let (above, name) = path.rsplit_once('/').ok_or_else(missing)?;
-        if name.is_empty() {
-            return Err(Impossible::NodeExists(path.into()));
-        }
-        let on_trail = self.bulk.as_ref().and_then(|bulk| bulk.trail.find(above));
-        if let Some(parent) = on_trail {
-            return Ok((parent, name));
-        }
-        self.index_loaded()?;
-        Ok((self.find(above).ok_or_else(missing)?, name))
-    }
-
-    /// Puts the znodes that were loaded in bulk so far into the index.
-    fn index_loaded(&mut self) -> Result<(), Impossible> {
-        let Some(bulk) = &mut self.bulk else { return Ok(()) };
-        let end = self.znodes.end();
-        let loaded = std::mem::replace(&mut bulk.indexed, end)..end;
-        self.index
-            .insert_all(&self.znodes, loaded)
-            .map_err(|twice| Impossible::NodeExists(self.path(twice)))
-    }
-
-    /// Ends loading: lists that no znode uses are forgotten.
-    pub fn finish_load(&mut self) {
-        self.acls.finish_load();
     }
 
     /// Begins a snapshot of this instant. One that was under way is dropped.
