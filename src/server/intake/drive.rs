@@ -122,62 +122,16 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
                 tokio::task::yield_now().await;
                 continue;
             }
-            Step::Word(word) => {
-                connection.set_half_told(true);
-                Box::pin(word.tell(connection, server)).await?;
-                connection.outbox().end();
-                continue;
-            }
-            Step::List(listing) => {
-                Box::pin(listings::answer(connection, server, &mut inbox, *listing)).await?;
-                continue;
-            }
-            Step::WatchAgain => {
-                Box::pin(watch_again::answer(connection, server, &mut inbox)).await?;
-                continue;
-            }
-            Step::NeedsUnread(bytes) => {
-                let room = server.connections.room(bytes);
-                if let Some(taken) =
-                    Box::pin(wait_for(connection, server, &mut inbox, room)).await?
-                {
-                    inbox.grant(taken);
-                }
-                continue;
-            }
-            Step::NeedsRoom(share) => {
-                let is_connected = connection.session().is_some();
-                let taken = server.intake.rooms.take(share);
-                // Others may have much to say: meanwhile this one is alive, is sent what there
-                // is, or hangs up.
-                let waiting = Box::pin(wait_for(connection, server, &mut inbox, taken));
-                let taken = if is_connected {
-                    waiting.await?
-                } else {
-                    match timeout_at(handshake_ends, waiting).await {
-                        Ok(taken) => taken?,
-                        Err(_) => {
-                            server.stats.series.count(Counter::SessionlessExpired, 1);
-                            return Ok(());
-                        }
-                    }
-                };
-                if let Some(room) = taken.flatten() {
-                    inbox.grant_room(room);
-                }
-                continue;
-            }
-            Step::NeedsRound => {
-                Box::pin(wait_for_round(connection, server, &mut inbox)).await?;
-                continue;
-            }
-            Step::NeedsAuditRoom(bytes) => {
-                if let Some(audit) = &server.audit {
-                    let room = audit.room(bytes);
-                    let held = Box::pin(wait_for(connection, server, &mut inbox, room)).await?;
-                    if let Some(held) = held {
-                        inbox.grant_audit(held);
-                    }
+            step @ (Step::Word(_)
+            | Step::List(_)
+            | Step::WatchAgain
+            | Step::NeedsUnread(_)
+            | Step::NeedsRoom(_)
+            | Step::NeedsRound
+            | Step::NeedsAuditRoom(_)) => {
+                let got = get(connection, server, &mut inbox, step, handshake_ends);
+                if !Box::pin(got).await? {
+                    return Ok(());
                 }
                 continue;
             }
@@ -223,6 +177,66 @@ async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> 
             }
         }
     }
+}
+
+/// Gets what the request that is first waits for, or gives the answer that takes long. False where
+/// the connection ends at once.
+async fn get(
+    connection: &Connection,
+    server: &Arc<Server>,
+    inbox: &mut Inbox,
+    step: Step,
+    handshake_ends: Instant,
+) -> io::Result<bool> {
+    match step {
+        Step::Word(word) => {
+            connection.set_half_told(true);
+            Box::pin(word.tell(connection, server)).await?;
+            connection.outbox().end();
+        }
+        Step::List(listing) => {
+            Box::pin(listings::answer(connection, server, inbox, *listing)).await?;
+        }
+        Step::WatchAgain => Box::pin(watch_again::answer(connection, server, inbox)).await?,
+        Step::NeedsUnread(bytes) => {
+            let room = server.connections.room(bytes);
+            if let Some(taken) = wait_for(connection, server, inbox, room).await? {
+                inbox.grant(taken);
+            }
+        }
+        Step::NeedsRoom(share) => {
+            let is_connected = connection.session().is_some();
+            let taken = server.intake.rooms.take(share);
+            // Others may have much to say: meanwhile this one is alive, is sent what there is, or
+            // hangs up.
+            let waiting = wait_for(connection, server, inbox, taken);
+            let taken = if is_connected {
+                waiting.await?
+            } else if let Ok(taken) = timeout_at(handshake_ends, waiting).await {
+                taken?
+            } else {
+                server.stats.series.count(Counter::SessionlessExpired, 1);
+                return Ok(false);
+            };
+            if let Some(room) = taken.flatten() {
+                inbox.grant_room(room);
+            }
+        }
+        Step::NeedsRound => {
+            wait_for_round(connection, server, inbox).await?;
+        }
+        Step::NeedsAuditRoom(bytes) => {
+            if let Some(audit) = &server.audit {
+                let room = audit.room(bytes);
+                if let Some(held) = wait_for(connection, server, inbox, room).await? {
+                    inbox.grant_audit(held);
+                }
+            }
+        }
+        // Nothing is to be got.
+        Step::NeedsBytes | Step::Drain | Step::Full | Step::Again | Step::Leave | Step::HangUp => {}
+    }
+    Ok(true)
 }
 
 /// What arrives in a socket that is not read, looked at now and then: a client that says something
