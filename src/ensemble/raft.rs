@@ -22,11 +22,11 @@ mod hint;
 mod leading;
 mod lists;
 mod log_store;
+mod member;
 mod membership;
 mod progress;
 mod promised;
 mod read_index;
-mod ready;
 mod requests;
 mod room;
 mod start;
@@ -43,10 +43,10 @@ pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_s
 pub use ground::{
     Before, founder_knows, is_bare_founding, of_line, take_another_seat, take_seat_instead,
 };
+pub use member::{Member, Transport};
 pub(super) use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
-pub use ready::{Member, Transport};
 pub use start::{Ensemble, List, Started};
 
 use super::standalone::OrderError;

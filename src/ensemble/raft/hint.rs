@@ -6,7 +6,7 @@
 //! anything because of it and nothing waits for it; who has nothing to apply writes none.
 
 use super::disk::{What, Write};
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use crate::engine::time::Monotonic;
 
 /// It is written after so many entries more than the disk knows to be final,

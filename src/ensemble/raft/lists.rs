@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::configuration::Change;
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::told::Told;
 use super::{EnsembleError, server_of};
 use crate::engine::time::Now;

@@ -15,7 +15,7 @@ use jute::txn::TxnRecord;
 use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
 use super::disk::{What, Write};
 use super::ground::of_line;
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::{Applicant, Founding, LastRecord, Seat};

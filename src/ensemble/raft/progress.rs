@@ -2,7 +2,7 @@
 
 use raft::ProgressState;
 
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::server_of;
 use crate::storage::LogEntry;
 

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use raft::ReadState;
 
 use super::EnsembleError;
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use crate::engine::time::{Monotonic, Now};
 
 /// Ticks without an answer before the leader is asked again: a word of it may be lost. Each time it

@@ -10,7 +10,7 @@ use raft::StateRole;
 use super::configuration::Change;
 use super::following::Following;
 use super::leading::Leading;
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::decide::local::{LocalSessions, Taken};
 use crate::engine::decide::request::Chore;

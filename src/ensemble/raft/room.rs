@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use raft::StateRole;
 
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::server_of;
 use super::told::Told;
 use crate::engine::time::Monotonic;

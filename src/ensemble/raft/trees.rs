@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
 use crate::engine::time::Monotonic;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use raft::StateRole;
 
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::told::Told;
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::Word;
