@@ -11,7 +11,10 @@
 
 mod applying;
 mod configuration;
+mod consensus;
+mod deciding;
 mod disk;
+mod election;
 #[cfg(test)]
 mod fixture;
 mod following;
@@ -38,6 +41,7 @@ mod unsynced;
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
+pub use consensus::Consensus;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::{
@@ -47,6 +51,7 @@ pub use member::{Member, Transport};
 pub(super) use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
+pub use requests::Requests;
 pub use start::{Ensemble, List, Started};
 
 use super::standalone::OrderError;
