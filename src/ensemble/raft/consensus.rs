@@ -367,8 +367,8 @@ impl Consensus {
         }
     }
 
-    /// What the disk is to do, to be carried out in this order; [`Member::persisted`](super::Member::persisted) is to hear of
-    /// it.
+    /// What the disk is to do, to be carried out in this order;
+    /// [`Member::persisted`](super::Member::persisted) is to hear of it.
     pub fn take_writes(&mut self) -> Vec<Write> {
         self.unsynced.take_writes()
     }

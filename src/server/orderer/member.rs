@@ -88,9 +88,7 @@ pub(in crate::server) fn run(
         thread.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
-                Inquiry::LogState => {
-                    tracing::info!(?member, held = member.requests().held(), "state")
-                }
+                Inquiry::LogState => tell_state(&member),
                 Inquiry::HandOver => hand_over(&mut member),
                 Inquiry::Expiry(scope, from, to) => {
                     let told = match scope {
@@ -118,6 +116,10 @@ pub(in crate::server) fn run(
         let has_more = goes_on || member.has_more();
         patience = Duration::from_millis(thread.life.sleeps(has_more, server.clock.monotonic()));
     }
+}
+
+fn tell_state(member: &Member<Peers>) {
+    tracing::info!(?member, held = member.requests().held(), "state");
 }
 
 /// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
@@ -493,13 +495,10 @@ fn count(others: &Others, member: &Member<Peers>) {
     let is_synced =
         |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.consensus().id();
     let observers_there = match member.requests().is_leading() {
-        true => member
-            .consensus()
-            .peers()
-            .iter()
-            .filter(|peer| is_synced(peer))
-            .map(|peer| peer.server)
-            .collect(),
+        true => {
+            let peers = member.consensus().peers().into_iter().filter(is_synced);
+            peers.map(|peer| peer.server).collect()
+        }
         false => Vec::new(),
     };
     *others.observers_there.lock() = observers_there;
