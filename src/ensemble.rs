@@ -27,11 +27,11 @@ mod ways;
 mod words;
 
 pub use self::raft::{
-    Appended, Before, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FRAME_MAX,
-    FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Said,
-    SnapshotStatus, Started, Transport, Write, Written, founder_knows, is_bare_founding, member_id,
-    of_line, parse_head, parse_said, put_said, server_of, snapshot_zxid, take_another_seat,
-    take_seat_instead,
+    Appended, Before, Consensus, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN,
+    FRAME_MAX, FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised,
+    Requests, Said, SnapshotStatus, Started, Transport, Write, Written, founder_knows,
+    is_bare_founding, member_id, of_line, parse_head, parse_said, put_said, server_of,
+    snapshot_zxid, take_another_seat, take_seat_instead,
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;

@@ -354,8 +354,8 @@ async fn serve_as_member(
         let (mut member, writer) =
             Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
         if let SessionsLive::Here { upgrades } = members.sessions {
-            let first_id = first_session_id(members.my_id, Clock::wall().0) + LOCAL_IDS;
-            member.keep_sessions_local(LocalSessions::new(tick_ms, first_id, upgrades));
+            let first = first_session_id(members.my_id, Clock::wall().0) + LOCAL_IDS;
+            member.requests_mut().keep_sessions_local(LocalSessions::new(tick_ms, first, upgrades));
         }
         announce(server, port);
         orderer::upkeep::fill_spares(writer.spare_filler());

@@ -111,8 +111,10 @@ impl Life {
             FromPeer::Snapshot(message, received) => {
                 member.receive_snapshot(message, received, now)?;
             }
-            FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
-            FromPeer::Answered(server) => member.answered(server, now.monotonic),
+            FromPeer::SnapshotSent(to, status) => {
+                member.consensus_mut().report_snapshot(to, status)
+            }
+            FromPeer::Answered(server) => member.consensus_mut().answered(server, now.monotonic),
             FromPeer::Seat(applicant, answer) => self.seat(member, applicant, answer, now)?,
         }
         Ok(None)
@@ -131,7 +133,7 @@ impl Life {
             return None;
         }
         member.lost(peer);
-        member.report_unreachable(peer);
+        member.consensus_mut().report_unreachable(peer);
         Some(peer)
     }
 
@@ -172,10 +174,10 @@ impl Life {
     /// Tells servers without a state which seats they have.
     pub fn give_seats<T: Transport>(&mut self, member: &Member<T>) {
         for (server, above, answer) in std::mem::take(&mut self.seats) {
-            match member.take_seat(server, above) {
+            match member.consensus().take_seat(server, above) {
                 // Whoever asked may have stopped waiting.
                 Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
-                None if member.is_leading() => self.seats.push((server, above, answer)),
+                None if member.requests().is_leading() => self.seats.push((server, above, answer)),
                 None => {}
             }
         }
@@ -197,13 +199,13 @@ impl Life {
     /// it stood still since it did last, in milliseconds: time that nobody's session is charged
     /// for. What it ends must be decided at once, and what there was to do comes first.
     pub fn looks_at_sessions<T: Transport>(&mut self, member: &Member<T>) -> Option<u64> {
-        if !member.is_leading() {
+        if !member.requests().is_leading() {
             // Whoever leads next gives every session its time anew.
             self.stood_still_ms = 0;
         } else {
             self.stood_still_ms = self.stood_still_ms.saturating_add(self.late_ms);
         }
-        if !member.takes_requests() || member.has_chores() && self.stood_still_ms == 0 {
+        if !member.takes_requests() || member.requests().has_chores() && self.stood_still_ms == 0 {
             return None;
         }
         Some(std::mem::take(&mut self.stood_still_ms))
@@ -213,7 +215,7 @@ impl Life {
     /// told before it acknowledges anything, which waits for the disk until a later turn.
     pub fn finds_begun<T: Transport>(&mut self, member: &Member<T>) -> bool {
         let was = self.has_begun;
-        self.has_begun |= member.has_begun();
+        self.has_begun |= member.consensus().has_begun();
         self.has_begun && !was
     }
 

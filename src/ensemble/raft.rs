@@ -11,7 +11,10 @@
 
 mod applying;
 mod configuration;
+mod consensus;
+mod deciding;
 mod disk;
+mod election;
 #[cfg(test)]
 mod fixture;
 mod following;
@@ -22,11 +25,11 @@ mod hint;
 mod leading;
 mod lists;
 mod log_store;
+mod member;
 mod membership;
 mod progress;
 mod promised;
 mod read_index;
-mod ready;
 mod requests;
 mod room;
 mod start;
@@ -38,15 +41,17 @@ mod unsynced;
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
+pub use consensus::Consensus;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::{
     Before, founder_knows, is_bare_founding, of_line, take_another_seat, take_seat_instead,
 };
+pub use member::{Member, Transport};
 pub(super) use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
-pub use ready::{Member, Transport};
+pub use requests::Requests;
 pub use start::{Ensemble, List, Started};
 
 use super::standalone::OrderError;

@@ -103,7 +103,7 @@ fn a_healthy_start_and_a_change_of_the_leader_warn_of_nothing() {
     until("it is back", || mode(&servers[away]) == "follower");
     for server in &servers {
         let log = server.log();
-        for word in [" WARN ", "ERROR ", "ensemble::raft::ready", "newRaft"] {
+        for word in [" WARN ", "ERROR ", "ensemble::raft::consensus", "newRaft"] {
             assert_eq!(lines_of(&log, word), [""; 0], "{log}");
         }
         let told = lines_of(&log, "this server is now the leader").len()

@@ -128,7 +128,7 @@ impl World {
         match question {
             Question::Standing => {
                 if let Some(running) = &process.running {
-                    process.introduction.knows(&running.member.known());
+                    process.introduction.knows(&running.member.consensus().known());
                 }
                 let standing = process.introduction.standing();
                 self.answer(at, reply, standing.map_or(Answer::Elsewhere, Answer::Standing));

@@ -123,7 +123,7 @@ impl World {
         let life = Life::new(Monotonic(self.now), SESSION_TICK, all.clone(), all);
         let (found, asking) = (BTreeMap::new(), Vec::new());
         process.ensemble = ensemble;
-        let id = member.id();
+        let id = member.consensus().id();
         process.running = Some(Running { member, writer, opened, founding, found, life, asking });
         let number = process.number;
         self.tell_of(at, || format!("takes part as {id:x} of {ensemble:x}, asks {asks:?}"));
@@ -153,13 +153,13 @@ impl World {
         let done = act(life, member, now).and_then(|()| {
             member.turn(now)?;
             loop {
-                let writes = member.take_writes();
+                let writes = member.consensus_mut().take_writes();
                 if writes.is_empty() {
                     return Ok(());
                 }
                 let written = writer.write(writes)?;
                 has_base |= member.persisted(written)?;
-                if let Some(still) = member.take_asks() {
+                if let Some(still) = member.consensus_mut().take_asks() {
                     asks = Some(still);
                 }
                 member.turn(now)?;
@@ -183,7 +183,7 @@ impl World {
         let Some(process) = &mut self.servers[at].process else { return };
         let (number, ensemble) = (process.number, process.ensemble);
         let Some(running) = &mut process.running else { return };
-        let id = running.member.id();
+        let id = running.member.consensus().id();
         let post = running.member.transport();
         let (sent, snapshots) =
             (std::mem::take(&mut post.sent), std::mem::take(&mut post.snapshots));
@@ -229,10 +229,11 @@ impl World {
         }
         let passes = self.passes(from, to) && self.passes(to, from);
         let running = process.and_then(|its| its.running.as_ref());
-        let member = running.map(|its| &its.member).filter(|its| passes && its.id() == to_id);
+        let member =
+            running.map(|its| &its.member).filter(|its| passes && its.consensus().id() == to_id);
         let mut status = SnapshotStatus::Failure;
         if let Some(member) = member {
-            let directory = Arc::clone(member.directory());
+            let directory = Arc::clone(member.consensus().directory());
             let zxid = snapshot_zxid(&message).ok_or("a snapshot without a zxid")?;
             let index = message.get_snapshot().get_metadata().index;
             let mut rebuild = Rebuild::new(self.seed, Rules::default());
@@ -275,7 +276,9 @@ impl World {
         self.see_ways(to)?;
         let Some(process) = &self.servers[to].process else { return Ok(()) };
         let Some(running) = &process.running else { return Ok(()) };
-        if running.found.get(&from) != Some(&(way, from_id)) || running.member.id() != to_id {
+        if running.found.get(&from) != Some(&(way, from_id))
+            || running.member.consensus().id() != to_id
+        {
             return Ok(());
         }
         let said = decode(&letter.bytes, self.now)?;
@@ -302,13 +305,15 @@ impl World {
             if of_one != of_other || self.ways.contains_key(&(one, other)) {
                 continue;
             }
-            let ids = [first.id(), second.id()];
-            let removed =
-                match (second.known().has_removed(ids[0]), first.known().has_removed(ids[1])) {
-                    (true, _) => Some(one),
-                    (false, true) => Some(other),
-                    (false, false) => None,
-                };
+            let ids = [first.consensus().id(), second.consensus().id()];
+            let removed = match (
+                second.consensus().known().has_removed(ids[0]),
+                first.consensus().known().has_removed(ids[1]),
+            ) {
+                (true, _) => Some(one),
+                (false, true) => Some(other),
+                (false, false) => None,
+            };
             if let Some(removed) = removed {
                 self.told(removed, FromPeer::Refused(Refused::Removed))?;
                 continue;
@@ -351,7 +356,7 @@ impl World {
         let opens = self.dice.below(4) == 0;
         self.with(at, |life, member, now| {
             life.tick(member, now.monotonic);
-            if opens && (member.is_leading() || member.is_following()) {
+            if opens && (member.requests().is_leading() || member.requests().is_following()) {
                 let origin = Origin {
                     connection,
                     session: SessionId::NONE,
@@ -372,7 +377,7 @@ impl World {
         let (mut is_time, mut offer) = (false, None);
         self.with(at, |life, member, now| {
             is_time = life.report(member, now)?;
-            offer = member.offer();
+            offer = member.consensus().offer();
             Ok(())
         })?;
         let process = self.servers[at].process.as_mut();
@@ -464,12 +469,13 @@ impl World {
             return false;
         };
         let last = leader.member.replica().shared().last_zxid();
-        let peers = leader.member.peers();
+        let peers = leader.member.consensus().peers();
         let are_peers = |its: &&Running| {
-            let others = its.member.peers();
+            let others = its.member.consensus().peers();
             others.len() == peers.len() && others.iter().all(|peer| peer.votes)
         };
-        let is_one = |its: &&Running| peers.iter().any(|peer| peer.id == its.member.id());
+        let is_one =
+            |its: &&Running| peers.iter().any(|peer| peer.id == its.member.consensus().id());
         let is_near =
             |its: &&Running| its.member.replica().shared().last_zxid().0 >> 32 == last.0 >> 32;
         members.len() == self.servers.len()

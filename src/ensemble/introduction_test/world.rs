@@ -314,7 +314,7 @@ impl World {
         match &process.running {
             Some(running) => {
                 let zxid = running.member.replica().shared().last_zxid();
-                let (member, peers) = (&running.member, running.member.peers());
+                let (member, peers) = (&running.member, running.member.consensus().peers());
                 format!("{:x} {member:?} at {zxid}: {peers:?}", process.ensemble)
             }
             None => {

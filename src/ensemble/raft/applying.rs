@@ -1,17 +1,15 @@
 //! Applying what is final, in the log's order: each entry is a transaction of a leader that this
 //! member knows, whose client here, if it has one, is answered with it.
 
-use jute::txn::{Txn, TxnRecord};
-use raft::StateRole;
+use jute::txn::{Txn, TxnHeader, TxnRecord};
 use raft::eraftpb::{Entry, EntryType};
 
 use super::EnsembleError;
 use super::configuration::Change;
-use super::following::Following;
 use super::leading::Leading;
 use super::log_store::blank_zxid;
-use super::read_index::Rounds;
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
+use super::requests::Requests;
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
@@ -25,6 +23,13 @@ pub(super) fn bytes_of(entries: &[Entry]) -> usize {
     entries.iter().map(|entry| entry.data.len() + entry.context.len() + ENTRY_BYTES).sum()
 }
 
+/// What a transaction says of a session.
+struct SaysOf {
+    session: SessionId,
+    /// It is closed, and nobody here is answered with that.
+    is_closed_elsewhere: bool,
+}
+
 impl<T: Transport> Member<T> {
     /// Applies what is final and answers whoever asked for it here.
     pub(super) fn apply(&mut self, entries: &[Entry], now: Now) -> Result<(), EnsembleError> {
@@ -32,142 +37,167 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let mut changes = Vec::new();
-        let Self {
-            node,
-            applier,
-            leading,
-            following,
-            here,
-            ensemble,
-            tick_ms,
-            rounds,
-            local,
-            trees,
-            ..
-        } = self;
-        let raft = &node.raft;
-        let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
-        let before = raft.raft_log.applied;
+        let Self { consensus, requests, trees, applier, .. } = self;
         applier.under_hold(|applying| {
-            if let Some(began) = rounds.end(before) {
-                applying.shows(began);
-            }
+            requests.show_age(consensus.applied(), applying);
             for entry in entries {
-                let wrong = || EnsembleError::Entry { index: entry.index };
-                let payload = match entry.entry_type {
-                    EntryType::EntryNormal => &entry.data,
-                    EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
-                    _ => return Err(wrong()),
+                let says_of = match read(entry, applying.database().last_zxid())? {
+                    Read::Blank(zxid) => {
+                        requests.apply_blank(zxid, entry.term, applying)?;
+                        if consensus.leads_in(entry.term) {
+                            requests.lead(consensus.ensemble.server, applying, now);
+                        }
+                        None
+                    }
+                    Read::Txn(record, change) => {
+                        changes.extend(change.map(|change| (change, entry.index)));
+                        requests.apply(record, applying)?
+                    }
                 };
-                let last = applying.database().last_zxid().0;
-                if let Some(zxid) = blank_zxid(entry) {
-                    if let Some(following) =
-                        following.as_mut().filter(|its| its.term() < entry.term)
-                    {
-                        following.term_ended(Zxid(last), rounds.done());
-                    }
-                    let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
-                    applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
-                    if leads(entry) {
-                        let server_id = ensemble.server;
-                        let database = &*applying.database();
-                        *leading = Some(Leading::new(database, *tick_ms, server_id, now));
-                    }
-                    trees.applied(applying.database());
-                    settle(entry.index, applying, leading, following, rounds)?;
-                    continue;
-                }
-                let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
-                let zxid = record.header.zxid;
-                if zxid <= last {
-                    return Err(wrong());
-                }
-                if entry.entry_type == EntryType::EntryConfChangeV2 {
-                    changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
-                }
-                let of_session = match &record.txn {
-                    Txn::CreateSession(_) | Txn::CloseSession(_) => {
-                        Some(SessionId(record.header.client_id))
-                    }
-                    _ => None,
-                };
-                let closed = of_session.filter(|_| matches!(record.txn, Txn::CloseSession(_)));
-                let mut asker = None;
-                let mut rest = Some(record);
-                if let Some(leading) = leading.as_mut()
-                    && let Some(of) = leading.finish(zxid, applying)?
-                {
-                    asker = of.filter(|connection| here.has(*connection));
-                    rest = None;
-                }
-                if let Some(following) = following.as_mut()
-                    && let Some(record) = rest.take()
-                {
-                    following.settle_before(Zxid(zxid), applying, rounds.done());
-                    let connection = following.next_asker();
-                    rest = following.finish(record, applying)?;
-                    asker = connection.filter(|_| rest.is_none());
-                }
-                if let Some(record) = rest {
-                    applying.let_readers_in();
-                    applying.apply(record)?;
-                }
                 trees.applied(applying.database());
-                if let (Some(local), Some(session)) = (local.as_mut(), of_session) {
-                    local.forget(session);
+                if let Some(says_of) = says_of {
+                    requests.see_session(&says_of);
                 }
-                // Its client, if it asked for it here, has the answer; any other connection to it
-                // has to go.
-                if let Some(session) = closed.filter(|_| asker.is_none()) {
-                    here.session_closed(session);
-                }
-                settle(entry.index, applying, leading, following, rounds)?;
+                requests.settle_after(entry.index, applying)?;
             }
-            Ok(())
+            Ok::<_, EnsembleError>(())
         })?;
-        if let Some(leading) = &mut self.leading {
+        if let Some(leading) = &mut self.requests.leading {
             leading.tell_notices(&*self.applier.clients);
         }
         self.answer_tree();
         for (change, index) in changes {
             // What comes after its own removal is for the others.
-            if self.has_ended {
+            if self.consensus.has_ended {
                 break;
             }
             self.changed(change, index, now)?;
         }
         Ok(())
     }
-
-    /// Ends what belongs to a term that this member does not lead any more.
-    pub(super) fn end_of_term(&mut self) {
-        let raft = &self.node.raft;
-        let is_over =
-            |leading: &mut Leading| raft.state != StateRole::Leader || raft.term != leading.term();
-        if let Some(leading) = self.leading.take_if(is_over) {
-            leading.end(&*self.applier.clients);
-            self.trees.end_of_term();
-        }
-    }
 }
 
-/// Answers what stood after the entry at `index`, which is applied. How old it is, the rounds say
-/// that are over with it.
-fn settle(
-    index: u64,
-    applying: &mut Applying<'_>,
-    leading: &mut Option<Leading>,
-    following: &mut Option<Following>,
-    rounds: &mut Rounds,
-) -> Result<(), EnsembleError> {
-    if let Some(began) = rounds.end(index) {
-        applying.shows(began);
+/// What an entry holds.
+enum Read<'a> {
+    /// Nothing: its leader's term begins.
+    Blank(i64),
+    /// And what it changes about the members.
+    Txn(TxnRecord<'a>, Option<Change>),
+}
+
+/// Reads an entry that comes after the transaction `last`.
+fn read(entry: &Entry, last: Zxid) -> Result<Read<'_>, EnsembleError> {
+    let wrong = || EnsembleError::Entry { index: entry.index };
+    let payload = match entry.entry_type {
+        EntryType::EntryNormal => &entry.data,
+        EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
+        _ => return Err(wrong()),
+    };
+    if let Some(zxid) = blank_zxid(entry) {
+        return Ok(Read::Blank(zxid));
     }
-    if let Some(leading) = leading {
-        leading.finish_settled(applying, rounds.done())?;
+    let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
+    if record.header.zxid <= last.0 {
+        return Err(wrong());
     }
-    if let Some(following) = following {
-        following.settle(applying, rounds.done());
+    let change = match entry.entry_type {
+        EntryType::EntryConfChangeV2 => Some(Change::of(&record).ok_or_else(wrong)?),
+        _ => None,
+    };
+    Ok(Read::Txn(record, change))
+}
+
+impl Requests {
+    /// Applies the first entry of a leader's term.
+    fn apply_blank(
+        &mut self,
+        zxid: i64,
+        term: u64,
+        applying: &mut Applying<'_>,
+    ) -> Result<(), EnsembleError> {
+        if let Some(following) = self.following.as_mut().filter(|its| its.term() < term) {
+            following.term_ended(applying.database().last_zxid(), self.rounds.done());
+        }
+        let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
+        applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
+        Ok(())
     }
-    Ok(())
+
+    /// From here on this member takes requests as the leader.
+    fn lead(&mut self, server: u8, applying: &mut Applying<'_>, now: Now) {
+        let database = &*applying.database();
+        self.leading = Some(Leading::new(database, self.tick_ms, server, now));
+    }
+
+    /// Applies a transaction. Gives what it says of a session.
+    fn apply(
+        &mut self,
+        record: TxnRecord<'_>,
+        applying: &mut Applying<'_>,
+    ) -> Result<Option<SaysOf>, EnsembleError> {
+        let zxid = record.header.zxid;
+        let session = match &record.txn {
+            Txn::CreateSession(_) | Txn::CloseSession(_) => {
+                Some(SessionId(record.header.client_id))
+            }
+            _ => None,
+        };
+        let is_closed = matches!(record.txn, Txn::CloseSession(_));
+        let mut asker = None;
+        let mut rest = Some(record);
+        if let Some(leading) = self.leading.as_mut()
+            && let Some(of) = leading.finish(zxid, applying)?
+        {
+            asker = of.filter(|connection| self.here.has(*connection));
+            rest = None;
+        }
+        if let Some(following) = self.following.as_mut()
+            && let Some(record) = rest.take()
+        {
+            following.settle_before(Zxid(zxid), applying, self.rounds.done());
+            let connection = following.next_asker();
+            rest = following.finish(record, applying)?;
+            asker = connection.filter(|_| rest.is_none());
+        }
+        if let Some(record) = rest {
+            applying.let_readers_in();
+            applying.apply(record)?;
+        }
+        let is_closed_elsewhere = is_closed && asker.is_none();
+        Ok(session.map(|session| SaysOf { session, is_closed_elsewhere }))
+    }
+
+    /// A transaction has opened or closed a session. Its client, if it asked for it here, has the
+    /// answer; any other connection to it has to go.
+    fn see_session(&mut self, says_of: &SaysOf) {
+        if let Some(local) = &mut self.local {
+            local.forget(says_of.session);
+        }
+        if says_of.is_closed_elsewhere {
+            self.here.session_closed(says_of.session);
+        }
+    }
+
+    /// How old the state after the entry at `index` is, the rounds say that are over with it.
+    fn show_age(&mut self, index: u64, applying: &mut Applying<'_>) {
+        if let Some(began) = self.rounds.end(index) {
+            applying.shows(began);
+        }
+    }
+
+    /// Answers what stood after the entry at `index`, which is applied.
+    fn settle_after(
+        &mut self,
+        index: u64,
+        applying: &mut Applying<'_>,
+    ) -> Result<(), EnsembleError> {
+        self.show_age(index, applying);
+        if let Some(leading) = &mut self.leading {
+            leading.finish_settled(applying, self.rounds.done())?;
+        }
+        if let Some(following) = &mut self.following {
+            following.settle(applying, self.rounds.done());
+        }
+        Ok(())
+    }
 }

@@ -5,8 +5,8 @@
 //! It names only what is applied, and so what is committed and on this disk. Nobody is told
 //! anything because of it and nothing waits for it; who has nothing to apply writes none.
 
+use super::consensus::Consensus;
 use super::disk::{What, Write};
-use super::ready::{Member, Transport};
 use crate::engine::time::Monotonic;
 
 /// It is written after so many entries more than the disk knows to be final,
@@ -54,7 +54,7 @@ impl Hint {
     }
 }
 
-impl<T: Transport> Member<T> {
+impl Consensus {
     /// Has written down what is final, if that is due.
     pub(super) fn give_hint(&mut self, now: Monotonic) {
         // Without syncs, what is applied may be on no disk. And a hint is not worth the end of a

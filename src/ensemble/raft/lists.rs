@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use super::configuration::Change;
-use super::ready::{Member, Transport};
+use super::consensus::Consensus;
+use super::following::Following;
+use super::member::Transport;
+use super::server_of;
 use super::told::Told;
-use super::{EnsembleError, server_of};
-use crate::engine::time::Now;
 use crate::ensemble::words::Word;
 
 /// Ticks for which a leader only listens: who is there comes and speaks up.
-const LISTEN_TICKS: u32 = 60;
+pub(super) const LISTEN_TICKS: u32 = 60;
 
 /// The servers that each member lists.
 #[derive(Debug, Default)]
@@ -53,48 +53,40 @@ impl Lists {
     fn omits(&self, peer: u64, server: u8) -> bool {
         self.others.get(&peer).is_some_and(|servers| !servers.contains(&server))
     }
-}
 
-impl<T: Transport> Member<T> {
-    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is
-    /// listed no more, if that can be done now.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub fn compare_lists(&mut self, listed: &[u8], now: Now) -> Result<(), EnsembleError> {
-        let Self { lists, following, transport, .. } = self;
+    /// Tells the leader which servers this one's configuration lists.
+    pub(super) fn tell(
+        &mut self,
+        listed: &[u8],
+        following: Option<&Following>,
+        transport: &mut impl Transport,
+    ) {
         let word = |()| Word::Listed(listed.to_vec());
-        lists.told.tell((), word, following.as_ref(), transport);
-        let is_time = self.takes_requests()
-            && !self.node.raft.has_pending_conf()
-            && self.turns.has_led(LISTEN_TICKS);
-        match self.listed_no_more(listed).filter(|_| is_time) {
-            Some(member) => self.change(Change::Remove(member), now),
-            None => Ok(()),
-        }
+        self.told.tell((), word, following, transport);
     }
 
-    fn listed_no_more(&self, listed: &[u8]) -> Option<u64> {
-        let raft = &self.node.raft;
+    /// As a leader: who is listed no more and can be taken out.
+    pub(super) fn listed_no_more(&self, listed: &[u8], consensus: &Consensus) -> Option<u64> {
+        let raft = &consensus.node.raft;
         let voters = raft.prs().conf().voters().ids();
         let is_there = |peer: u64| {
             let is_active = raft.prs().get(peer).is_some_and(|its| its.recent_active);
-            peer == raft.id || is_active && self.found.contains(&peer)
+            peer == raft.id || is_active && consensus.found.contains(&peer)
         };
         let may_go = |member: &u64| {
             let server = server_of(*member);
             let stays = |voter: u64| Stays {
-                agrees: voter == raft.id || self.lists.omits(voter, server),
-                has_all: is_there(voter) && self.has_caught_up(voter),
+                agrees: voter == raft.id || self.omits(voter, server),
+                has_all: is_there(voter) && consensus.has_caught_up(voter),
             };
             let stay: Vec<Stays> =
                 voters.iter().filter(|voter| voter != member).map(stays).collect();
             !listed.contains(&server)
                 && *member != raft.id
-                && !self.found.contains(member)
+                && !consensus.found.contains(member)
                 && goes(&stay)
         };
-        self.members().into_iter().find(may_go)
+        consensus.members().into_iter().find(may_go)
     }
 }
 

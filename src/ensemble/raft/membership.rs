@@ -13,9 +13,11 @@ use std::collections::BTreeSet;
 use jute::txn::TxnRecord;
 
 use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
+use super::consensus::Consensus;
 use super::disk::{What, Write};
 use super::ground::of_line;
-use super::ready::{Member, Transport};
+use super::lists::LISTEN_TICKS;
+use super::member::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::{Applicant, Founding, LastRecord, Seat};
@@ -48,7 +50,7 @@ pub(in crate::ensemble) enum Prospect {
     Lacking,
 }
 
-impl<T: Transport> Member<T> {
+impl Consensus {
     /// Who belongs to the ensemble as of what is applied here.
     #[must_use]
     pub fn known(&self) -> KnownMembers {
@@ -69,35 +71,31 @@ impl<T: Transport> Member<T> {
         members
     }
 
-    /// Has a server without a disk of before get a life that follows, after what has to go for it.
+    /// What a server without a disk of before can expect, and the change that is to be made for it
+    /// at once: it gets a life that follows, after what has to go for it.
     /// Its earliest life stays: the start without a disk may have been a mistake.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub(in crate::ensemble) fn prepare_seat(
+    pub(super) fn prospect(
         &mut self,
         applicant: Applicant,
-        now: Now,
-    ) -> Result<Prospect, EnsembleError> {
+        now: Monotonic,
+    ) -> (Prospect, Option<Change>) {
+        let not = |prospect| (prospect, None);
         let Applicant { server, was, ends_with } = applicant;
         let members = self.members();
         let is_its = |member: &&u64| server_of(**member) == server;
         let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
-        if !self.takes_requests() {
-            return Ok(Prospect::Later);
-        }
         // Whoever asks may be the second of two that run with the same myid: the first keeps its
         // place.
         if speaks {
-            return Ok(Prospect::Speaks);
+            return not(Prospect::Speaks);
         }
         if let Some(record) = ends_with
             && let Some(not_with_it) = self.lacks(record)
         {
-            return Ok(not_with_it);
+            return not(not_with_it);
         }
         if self.node.raft.has_pending_conf() {
-            return Ok(Prospect::Changing);
+            return not(Prospect::Changing);
         }
         let asks = was.map_or(0, life_of) << 8 | u64::from(server);
         // With that one it may come back at any time, which is then the right one. Of what an
@@ -115,26 +113,25 @@ impl<T: Transport> Member<T> {
         if was.is_some()
             && let Some(taken) = members.iter().filter(is_its).find(has_been)
         {
-            return Ok(Prospect::Taken(*taken));
+            return not(Prospect::Taken(*taken));
         }
         let learners = &self.node.store().promises.members.learners;
         // They are in ascending order, and so are its lives.
         if let Some(unused) = members.iter().filter(is_its).skip(1).find(|id| learners.contains(id))
         {
             // Whoever asks again and again would have the log changed each time.
-            let is_soon = |last: Monotonic| now.monotonic.since(last) < SEAT_PAUSE_MS;
+            let is_soon = |last: Monotonic| now.since(last) < SEAT_PAUSE_MS;
             if !self.unused_seat_taken_out.is_some_and(is_soon) {
-                self.unused_seat_taken_out = Some(now.monotonic);
-                self.change(Change::Remove(*unused), now)?;
+                self.unused_seat_taken_out = Some(now);
+                return (Prospect::Changing, Some(Change::Remove(*unused)));
             }
-            return Ok(Prospect::Changing);
+            return not(Prospect::Changing);
         }
         if members.len() >= MEMBERS_MAX {
-            return Ok(Prospect::Full);
+            return not(Prospect::Full);
         }
         let above = self.last_index();
-        self.change(Change::Seat(asks), now)?;
-        Ok(Prospect::SeatAbove(above))
+        (Prospect::SeatAbove(above), Some(Change::Seat(asks)))
     }
 
     /// What whoever holds nothing after this record can expect, if that is not known to be final
@@ -186,22 +183,14 @@ impl<T: Transport> Member<T> {
         Some(Seat { id, ensemble, line, generation, term, members, configured_at })
     }
 
-    /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has
-    /// caught up votes, and where a life is there, a later one that its server left unused goes.
-    /// `may_vote` tells of which server that is wanted.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub fn mend(&mut self, may_vote: impl Fn(u8) -> bool, now: Now) -> Result<(), EnsembleError> {
-        if !self.takes_requests() || self.node.raft.has_pending_conf() {
-            return Ok(());
-        }
-        let due = self.due_change(may_vote);
-        due.map_or(Ok(()), |change| self.change(change, now))
-    }
-
-    fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<Change> {
+    /// As a leader, the change that is due, if there is one and no other is on its way: earlier
+    /// lives go, who has caught up votes, and where a life is there, a later one that its server
+    /// left unused goes. `may_vote` tells of which server that is wanted.
+    pub(super) fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<Change> {
         let raft = &self.node.raft;
+        if raft.has_pending_conf() {
+            return None;
+        }
         let members = self.members();
         let servers: BTreeSet<u8> = members.iter().map(|id| server_of(*id)).collect();
         servers.into_iter().find_map(|server| {
@@ -260,6 +249,94 @@ impl<T: Transport> Member<T> {
         Some(self.node.store().promises.asks.clone())
     }
 
+    /// Takes a change that is final, as the entry `index`. Whether it takes this member out.
+    pub(super) fn changed(
+        &mut self,
+        change: Change,
+        index: u64,
+        now: Monotonic,
+    ) -> Result<bool, EnsembleError> {
+        let promises = &self.node.store().promises;
+        // What the members show already is history: they came with a snapshot that does not show
+        // it.
+        if index <= promises.configured_at {
+            return Ok(false);
+        }
+        let Some(members) = change.applied(&promises.members, index) else {
+            tracing::warn!(
+                id = %MessageId::CHANGE_OF_MEMBERS_VOID,
+                index,
+                ?change,
+                "a committed change of the members is not possible; it is ignored"
+            );
+            return Ok(false);
+        };
+        let crates = self.node.apply_conf_change(&change.to_conf_change(index))?;
+        if in_order(&crates) != members {
+            return Err(EnsembleError::Members { index });
+        }
+        let members = self.node.mut_store().members(members, index);
+        self.unsynced.write_aside(Write(What::Members(members)), now);
+        if let Change::Remove(gone) = change
+            && life_of(gone) == FIRST_LIFE
+        {
+            // What it would belong as is no more.
+            self.answered(server_of(gone), now);
+        }
+        Ok(change == Change::Remove(self.id()))
+    }
+}
+
+impl<T: Transport> Member<T> {
+    /// Has a server without a disk of before get a life that follows, after what has to go for it.
+    /// Its earliest life stays: the start without a disk may have been a mistake.
+    ///
+    /// # Errors
+    /// When a decided transaction gets no place.
+    pub(in crate::ensemble) fn prepare_seat(
+        &mut self,
+        applicant: Applicant,
+        now: Now,
+    ) -> Result<Prospect, EnsembleError> {
+        if !self.takes_requests() {
+            return Ok(Prospect::Later);
+        }
+        let (prospect, change) = self.consensus.prospect(applicant, now.monotonic);
+        if let Some(change) = change {
+            self.change(change, now)?;
+        }
+        Ok(prospect)
+    }
+
+    /// As a leader, goes on with the change that is due, if there is one. `may_vote` tells of which
+    /// server it is wanted that it votes.
+    ///
+    /// # Errors
+    /// When a decided transaction gets no place.
+    pub fn mend(&mut self, may_vote: impl Fn(u8) -> bool, now: Now) -> Result<(), EnsembleError> {
+        if !self.takes_requests() {
+            return Ok(());
+        }
+        let due = self.consensus.due_change(may_vote);
+        due.map_or(Ok(()), |change| self.change(change, now))
+    }
+
+    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is
+    /// listed no more, if that can be done now.
+    ///
+    /// # Errors
+    /// When a decided transaction gets no place.
+    pub fn compare_lists(&mut self, listed: &[u8], now: Now) -> Result<(), EnsembleError> {
+        self.lists.tell(listed, self.requests.following.as_ref(), &mut self.transport);
+        let is_time = self.takes_requests()
+            && !self.consensus.node.raft.has_pending_conf()
+            && self.turns.has_led(LISTEN_TICKS);
+        match self.lists.listed_no_more(listed, &self.consensus).filter(|_| is_time) {
+            Some(member) => self.change(Change::Remove(member), now),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
         self.do_at_once(change.chore(), now)
@@ -272,34 +349,7 @@ impl<T: Transport> Member<T> {
         index: u64,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let promises = &self.node.store().promises;
-        // What the members show already is history: they came with a snapshot that does not show
-        // it.
-        if index <= promises.configured_at {
-            return Ok(());
-        }
-        let Some(members) = change.applied(&promises.members, index) else {
-            tracing::warn!(
-                id = %MessageId::CHANGE_OF_MEMBERS_VOID,
-                index,
-                ?change,
-                "a committed change of the members is not possible; it is ignored"
-            );
-            return Ok(());
-        };
-        let crates = self.node.apply_conf_change(&change.to_conf_change(index))?;
-        if in_order(&crates) != members {
-            return Err(EnsembleError::Members { index });
-        }
-        let members = self.node.mut_store().members(members, index);
-        self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
-        if let Change::Remove(gone) = change
-            && life_of(gone) == FIRST_LIFE
-        {
-            // What it would belong as is no more.
-            self.answered(server_of(gone), now.monotonic);
-        }
-        if change == Change::Remove(self.id()) {
+        if self.consensus.changed(change, index, now.monotonic)? {
             self.is_over(Over::Removed, now.monotonic);
         }
         Ok(())

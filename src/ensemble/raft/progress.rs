@@ -2,7 +2,7 @@
 
 use raft::ProgressState;
 
-use super::ready::{Member, Transport};
+use super::consensus::Consensus;
 use super::server_of;
 use crate::storage::LogEntry;
 
@@ -57,22 +57,10 @@ impl Appended {
     }
 }
 
-impl<T: Transport> Member<T> {
+impl Consensus {
     /// What came into the log since the last call.
     pub fn take_appended(&mut self) -> Vec<Appended> {
         std::mem::take(&mut self.appended)
-    }
-
-    /// The last entry of the log, durable or not.
-    #[must_use]
-    pub fn last_index(&self) -> u64 {
-        self.node.raft.raft_log.last_index()
-    }
-
-    /// The last entry that is known to be on this member's disk.
-    #[must_use]
-    pub fn durable(&self) -> u64 {
-        self.node.raft.raft_log.persisted
     }
 
     /// All members, as a leader sees them.
@@ -98,11 +86,10 @@ impl<T: Transport> Member<T> {
     /// From which transaction on the others that are there still take the log from a leader: of one
     /// that gets a snapshot, or that has got it and has not said yet that its disk has it, from
     /// that on.
-    #[must_use]
-    pub fn wanted(&self) -> Option<i64> {
+    pub(super) fn wanted(&self, is_leading: bool) -> Option<i64> {
         let (raft, log) = (&self.node.raft, &self.node.store().log);
         let takes = |(id, progress): (&u64, &raft::Progress)| {
-            let is_another = self.is_leading() && *id != raft.id && self.is_there(*id);
+            let is_another = is_leading && *id != raft.id && self.is_there(*id);
             let from = |index| if is_another { log.zxid(index) } else { None };
             match progress.state {
                 ProgressState::Snapshot => from(progress.pending_snapshot),
@@ -120,11 +107,5 @@ impl<T: Transport> Member<T> {
     pub(super) fn is_there(&self, peer: u64) -> bool {
         let progress = self.node.raft.prs().get(peer);
         self.found.contains(&peer) || progress.is_some_and(|its| its.recent_active)
-    }
-
-    /// Requests of a leader that wait for a `sync` to be shown.
-    #[must_use]
-    pub fn pending_syncs(&self) -> usize {
-        self.leading.as_ref().map_or(0, super::leading::Leading::pending_syncs)
     }
 }

@@ -16,8 +16,10 @@ use std::collections::VecDeque;
 use raft::ReadState;
 
 use super::EnsembleError;
-use super::ready::{Member, Transport};
+use super::consensus::Consensus;
+use super::requests::Requests;
 use crate::engine::time::{Monotonic, Now};
+use crate::ensemble::steps::Applier;
 
 /// Ticks without an answer before the leader is asked again: a word of it may be lost. Each time it
 /// is not, it may be far away, and twice as many pass, up to the most.
@@ -176,38 +178,37 @@ impl Rounds {
     }
 }
 
-impl<T: Transport> Member<T> {
+impl Requests {
     /// A read waits until the applied state is young enough.
-    pub fn want_round(&mut self) {
+    pub const fn want_round(&mut self) {
         self.rounds.is_read_waiting = true;
     }
 
-    /// Answers what waited for rounds that are over, and begins the next one that is wanted.
-    pub(super) fn go_round(&mut self, now: Now) -> Result<(), EnsembleError> {
-        if let Some(began) = self.rounds.end(self.applied()) {
-            if let Some(freshness) = self.applier.replica.freshness() {
+    /// Answers what waited for rounds that are over. Gives the name of the next one, if one is
+    /// wanted and can begin.
+    pub(super) fn go_round(
+        &mut self,
+        consensus: &Consensus,
+        applier: &Applier,
+        now: Now,
+    ) -> Result<Option<Vec<u8>>, EnsembleError> {
+        if let Some(began) = self.rounds.end(consensus.applied()) {
+            if let Some(freshness) = applier.replica.freshness() {
                 freshness.shows(began);
             }
-            let Self { leading, applier, rounds, .. } = self;
-            if let Some(leading) = leading {
-                applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
-            }
-            self.settle()?;
+            self.finish_settled(applier)?;
+            self.settle(applier)?;
         }
         let mut is_renewed = false;
-        if let Some(freshness) = self.applier.replica.freshness() {
+        if let Some(freshness) = applier.replica.freshness() {
             freshness.wake(now.monotonic);
             let (limit_ms, is_young) = (freshness.limit_ms(), freshness.is_young(now.monotonic));
             self.rounds.is_read_waiting &= !is_young;
             is_renewed = self.rounds.renew(limit_ms, now.monotonic);
         }
-        let raft = &self.node.raft;
-        let applied_term = self.applier.replica.applied().0.cast_unsigned() >> 32;
-        let asked = (raft.term, raft.leader_id, applied_term);
-        if let Some(name) = self.rounds.begin(self.id(), asked, is_renewed, now) {
-            self.node.read_index(name);
-        }
-        Ok(())
+        let applied_term = applier.replica.applied().0.cast_unsigned() >> 32;
+        let asked = (consensus.term(), consensus.leader(), applied_term);
+        Ok(self.rounds.begin(consensus.id(), asked, is_renewed, now))
     }
 }
 

@@ -1,26 +1,30 @@
 //! The way of requests through a member: those of its clients to whoever leads, those of other
 //! members to its own sequencer, and the verdicts back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::iter;
+use std::sync::Arc;
 
-use jute::txn::TxnRecord;
-use raft::StateRole;
+use hashbrown::HashMap;
 
-use super::configuration::Change;
+use super::consensus::Consensus;
 use super::following::Following;
+use super::here::Here;
 use super::leading::Leading;
-use super::ready::{Member, Transport};
+use super::member::Transport;
+use super::read_index::Rounds;
 use super::{EnsembleError, server_of};
+use crate::engine::database::Database;
 use crate::engine::decide::local::{LocalSessions, Taken};
 use crate::engine::decide::request::Chore;
+use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::clients::Clients;
-use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::orphans;
+use crate::ensemble::steps::{Applier, TURN_BYTES};
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 
 /// Requests of a leader that are not final; more are not taken.
@@ -35,15 +39,116 @@ pub(super) struct Asking {
     decided: u64,
 }
 
-impl<T: Transport> Member<T> {
+/// A request, and of one of another member the stream that it came in.
+type Held = (Submission, Option<(u64, Stream)>);
+
+/// What waits to be decided.
+pub(super) struct Waiting {
+    chores: VecDeque<Chore>,
+    is_leaving: bool,
+    held: VecDeque<Held>,
+}
+
+impl Waiting {
+    /// The chores, and the requests, unless what another leader decided comes before them.
+    pub(super) fn each(
+        &mut self,
+    ) -> (impl Iterator<Item = Chore>, impl Iterator<Item = Submission>) {
+        let Self { chores, is_leaving, held } = self;
+        let requests = iter::from_fn(|| match is_leaving {
+            true => None,
+            false => held.pop_front().map(|(submission, _)| submission),
+        });
+        (iter::from_fn(|| chores.pop_front()), requests)
+    }
+}
+
+/// The requests of a member's clients and of other members, and what answers them.
+pub struct Requests {
+    /// Of all clients, this member's.
+    pub(super) here: Arc<Here>,
+    /// From the leader's first entry to the end of its term.
+    pub(super) leading: Option<Leading>,
+    /// While there is another leader.
+    pub(super) following: Option<Following>,
+    /// Requests that nobody was asked for yet.
+    held: VecDeque<Held>,
+    /// Bytes that are decided in one turn, and those of them that the turn in progress has left.
+    pub(super) turn_bytes: usize,
+    pub(super) turn_left: usize,
+    /// The stream of each member that has asked this one.
+    streams: HashMap<u64, Asking>,
+    /// The last one to a leader.
+    last_stream: Stream,
+    /// When the leader was last told which sessions were heard of.
+    reported: Monotonic,
+    /// What shows that whom this member takes for the leader is it.
+    pub(super) rounds: Rounds,
+    /// zoo.cfg's tickTime, which sessions expire by.
+    pub(super) tick_ms: u64,
+    /// Sessions that live here only, if there can be any.
+    pub(super) local: Option<LocalSessions>,
+}
+
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests")
+            .field("following", &self.following)
+            .field("held", &self.held.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Requests {
+    pub(super) fn new(here: Arc<Here>, tick_ms: u64) -> Self {
+        Self {
+            here,
+            leading: None,
+            following: None,
+            held: VecDeque::new(),
+            turn_bytes: TURN_BYTES,
+            turn_left: 0,
+            streams: HashMap::new(),
+            last_stream: Stream(0),
+            reported: Monotonic::default(),
+            rounds: Rounds::default(),
+            tick_ms,
+            local: None,
+        }
+    }
+
+    /// Whether there is another member that leads and can be asked.
+    #[must_use]
+    pub const fn is_following(&self) -> bool {
+        self.following.is_some()
+    }
+
+    /// Whether requests are taken here.
+    #[must_use]
+    pub const fn is_leading(&self) -> bool {
+        self.leading.is_some()
+    }
+
+    /// The orderer's own state, where requests are taken.
+    pub fn sequencer(&mut self) -> Option<&mut Sequencer> {
+        self.leading.as_mut().map(Leading::sequencer)
+    }
+
+    /// Requests of a leader that wait for a `sync` to be shown.
+    #[must_use]
+    pub fn pending_syncs(&self) -> usize {
+        self.leading.as_ref().map_or(0, Leading::pending_syncs)
+    }
+
+    /// Requests of this member that nobody was asked for yet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// Takes requests of this member's clients, in their order. They wait here until there is a
     /// leader.
-    pub fn submit(&mut self, submissions: Vec<Submission>) {
-        if self.has_wrong_tree() || self.has_ended {
-            let refused = submissions.into_iter().map(|submission| submission.origin.connection);
-            refused.for_each(|connection| self.here.close(connection));
-            return;
-        }
+    pub(super) fn submit(&mut self, submissions: Vec<Submission>) {
         let Some(local) = self.local.as_mut().filter(|_| !submissions.is_empty()) else {
             self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
             return;
@@ -57,6 +162,12 @@ impl<T: Transport> Member<T> {
                 }
             }
         }
+    }
+
+    /// Lets those go who ask.
+    pub(super) fn refuse(&self, submissions: Vec<Submission>) {
+        let refused = submissions.into_iter().map(|submission| submission.origin.connection);
+        refused.for_each(|connection| self.here.close(connection));
     }
 
     /// From here on new sessions of this member's clients live here only.
@@ -93,116 +204,9 @@ impl<T: Transport> Member<T> {
         self.leading.as_ref().is_some_and(|leading| !leading.chores.is_empty())
     }
 
-    /// Sessions to close of which only ephemeral znodes are left, if this member leads and there is
-    /// room for that.
-    pub fn orphans(&mut self) -> Vec<Chore> {
-        if self.room_to_decide() >= Room::Least {
-            return Vec::new();
-        }
+    /// Sessions to close of which only ephemeral znodes are left, if this member leads.
+    pub(super) fn orphans(&mut self) -> Vec<Chore> {
         self.sequencer().map(orphans).unwrap_or_default()
-    }
-
-    /// Decides something small that the server itself wants before anything else.
-    pub(super) fn do_at_once(&mut self, chore: Chore, now: Now) -> Result<(), EnsembleError> {
-        if self.takes_requests() {
-            self.decide(&mut iter::once(chore), &mut iter::empty(), 1, now)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a word of another member.
-    ///
-    /// # Errors
-    /// When an answer that was waited for cannot be made.
-    pub fn hear(&mut self, from: u64, word: Word, now: Now) -> Result<(), EnsembleError> {
-        if self.has_ended {
-            return Ok(());
-        }
-        match word {
-            Word::Asked { stream, first, requests } => self.asked(from, stream, first, requests),
-            Word::Decided { stream, first, verdicts } => {
-                let is_it = |following: &Following| {
-                    following.leader() == from && following.stream() == stream
-                };
-                let is_gap = |its: &mut Following| is_it(its) && its.decided() != first;
-                if let Some(following) = self.following.take_if(is_gap) {
-                    following.end(&*self.here);
-                }
-                if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
-                    for verdict in verdicts {
-                        following.decide(verdict, now.monotonic, &mut self.rounds);
-                    }
-                    self.settle()?;
-                }
-            }
-            Word::Ended { stream, returned } => {
-                let is_it = |its: &Following| its.leader() == from && its.stream() == stream;
-                if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
-                    following.leave(self.rounds.done());
-                    if !following.take_back(returned)
-                        && let Some(following) = self.following.take()
-                    {
-                        following.end(&*self.here);
-                    }
-                }
-            }
-            Word::Heard(sessions) => {
-                if let Some(leading) = &self.leading {
-                    sessions.iter().for_each(|session| leading.touch(*session, now.monotonic));
-                }
-            }
-            Word::Disowned(connections) => {
-                connections.into_iter().for_each(|connection| self.here.close(connection));
-            }
-            Word::Snapshot(need) => self.needs(from, need),
-            Word::Room(room) => {
-                let leads = self.node.raft.state == StateRole::Leader;
-                self.rooms.heard(from, room, leads);
-            }
-            Word::Listed(servers) => self.lists.heard(from, servers),
-            Word::TakeSnapshot => self.told_to_go(from),
-            Word::Tree(tree) => self.heard_tree(from, tree)?,
-            Word::WrongTree(tree) => self.told_wrong_tree(from, tree)?,
-        }
-        Ok(())
-    }
-
-    /// From here on words to and from a member arrive, in their order.
-    pub fn found(&mut self, peer: u64) {
-        self.found.insert(peer);
-    }
-
-    /// Words to or from a member may have been lost, and more will be until it is found again.
-    pub fn lost(&mut self, peer: u64) {
-        self.found.remove(&peer);
-        self.streams.remove(&peer);
-        self.turns.lost(peer);
-        self.rooms.lost(peer);
-        self.lists.lost(peer);
-        self.trees.lost(peer);
-        self.drop_held(peer);
-        if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
-            following.end(&*self.here);
-            // Where others still hear it, they do not elect another.
-            self.miss_leader();
-        }
-    }
-
-    /// Tells the leader which sessions were heard of since the last call.
-    pub fn report_heard(&mut self, now: Now) {
-        // While there is nobody to tell, it is kept for whoever comes next.
-        if self.leading.is_none() && self.following.as_ref().is_none_or(Following::is_leaving) {
-            return;
-        }
-        let since = std::mem::replace(&mut self.reported, now.monotonic);
-        let heard = self.here.heard_since(since);
-        if let Some(leading) = &self.leading {
-            heard.iter().for_each(|session| leading.touch(*session, now.monotonic));
-        } else if let Some(following) = &self.following
-            && !heard.is_empty()
-        {
-            self.transport.say(following.leader(), Word::Heard(heard));
-        }
     }
 
     /// How many requests a leader has refused for want of room since the last call.
@@ -211,19 +215,106 @@ impl<T: Transport> Member<T> {
         leading.map_or(0, |leading| std::mem::take(&mut leading.refused_for_room))
     }
 
-    /// Requests of this member that nobody was asked for yet.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.held.len()
+    /// A tick passes for what waits for an earlier leader.
+    pub(super) fn tick(&mut self) {
+        if let Some(following) = self.following.take_if(|following| following.tick()) {
+            following.end(&*self.here);
+        }
+    }
+
+    /// Takes verdicts of the leader, if none of its stream is missing, and answers what can be
+    /// answered with them.
+    pub(super) fn decided(
+        &mut self,
+        from: u64,
+        (stream, first): (Stream, u64),
+        verdicts: Vec<Verdict>,
+        applier: &Applier,
+        now: Monotonic,
+    ) -> Result<(), EnsembleError> {
+        let is_it =
+            |following: &Following| following.leader() == from && following.stream() == stream;
+        let is_gap = |its: &mut Following| is_it(its) && its.decided() != first;
+        if let Some(following) = self.following.take_if(is_gap) {
+            following.end(&*self.here);
+        }
+        if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
+            for verdict in verdicts {
+                following.decide(verdict, now, &mut self.rounds);
+            }
+            self.settle(applier)?;
+        }
+        Ok(())
+    }
+
+    /// The leader of a stream leads no more: what it did not decide comes back.
+    pub(super) fn ended(&mut self, from: u64, stream: Stream, returned: Vec<Asked>) {
+        let is_it = |its: &Following| its.leader() == from && its.stream() == stream;
+        if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
+            following.leave(self.rounds.done());
+            if !following.take_back(returned)
+                && let Some(following) = self.following.take()
+            {
+                following.end(&*self.here);
+            }
+        }
+    }
+
+    /// As a leader: these sessions were heard of.
+    pub(super) fn heard(&self, sessions: &[SessionId], now: Monotonic) {
+        if let Some(leading) = &self.leading {
+            sessions.iter().for_each(|session| leading.touch(*session, now));
+        }
+    }
+
+    /// Other members tell of connections of this one that lost their session.
+    pub(super) fn disowned(&self, connections: Vec<ConnectionId>) {
+        connections.into_iter().for_each(|connection| self.here.close(connection));
+    }
+
+    /// Words to or from a member may have been lost. Whether it is the leader that was followed.
+    pub(super) fn lost(&mut self, peer: u64) -> bool {
+        self.streams.remove(&peer);
+        self.drop_held(peer);
+        match self.following.take_if(|its| its.leader() == peer) {
+            Some(following) => {
+                following.end(&*self.here);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Tells the leader which sessions were heard of since the last call.
+    pub(super) fn report_heard(&mut self, transport: &mut impl Transport, now: Monotonic) {
+        // While there is nobody to tell, it is kept for whoever comes next.
+        if self.leading.is_none() && self.following.as_ref().is_none_or(Following::is_leaving) {
+            return;
+        }
+        let since = std::mem::replace(&mut self.reported, now);
+        let heard = self.here.heard_since(since);
+        if self.leading.is_some() {
+            self.heard(&heard, now);
+        } else if let Some(following) = &self.following
+            && !heard.is_empty()
+        {
+            transport.say(following.leader(), Word::Heard(heard));
+        }
     }
 
     /// Takes requests of another member, if none of its stream is missing.
-    fn asked(&mut self, from: u64, stream: Stream, first: u64, requests: Vec<Asked>) {
+    pub(super) fn asked(
+        &mut self,
+        from: u64,
+        (stream, first): (Stream, u64),
+        requests: Vec<Asked>,
+        transport: &mut impl Transport,
+    ) {
         let known = self.streams.get(&from).filter(|known| known.stream == stream);
         if known.map_or(0, |known| known.asked) != first {
             self.streams.remove(&from);
             self.drop_held(from);
-            self.transport.say(from, Word::Ended { stream, returned: requests });
+            transport.say(from, Word::Ended { stream, returned: requests });
             return;
         }
         let decided = known.map_or(0, |known| known.decided);
@@ -242,38 +333,28 @@ impl<T: Transport> Member<T> {
         self.held.retain(|(_, from)| from.is_none_or(|(from, _)| from != peer));
     }
 
-    /// Whether this member leads and decides at once what it is asked.
-    #[must_use]
-    pub fn takes_requests(&self) -> bool {
-        let raft = &self.node.raft;
-        let leads =
-            |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
-        raft.state == StateRole::Leader
-            && !self.has_ended
-            && raft.lead_transferee.is_none()
-            && !self.unsynced.is_full()
-            && self.room_to_decide() < Room::Full
-            && self.leading.as_ref().is_some_and(leads)
-            && !self.is_out_of_numbers()
-            && !self.has_wrong_tree()
+    /// Whether this member has a leader's state of this term, and room and numbers for more; a term
+    /// has so many.
+    pub(super) fn can_decide(&self, term: u64, numbers: u32) -> bool {
+        let leads = |leading: &Leading| leading.term() == term && leading.waiting() < WAITING_MAX;
+        self.leading.as_ref().is_some_and(leads) && !self.is_out_of_numbers(numbers)
     }
 
     /// Whether this term's numbers come to their end: 32 bits of each zxid count within it.
-    pub(super) fn is_out_of_numbers(&self) -> bool {
-        let a_term = self.ensemble.zxids_a_term;
-        self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(a_term))
+    pub(super) fn is_out_of_numbers(&self, numbers: u32) -> bool {
+        self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(numbers))
     }
 
-    /// Whether another turn is due at once: not all was applied or, by a leader, decided that could
-    /// be.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
-        self.is_behind && !self.has_ended || self.has_more_to_decide()
-    }
-
-    fn has_more_to_decide(&self) -> bool {
+    /// Whether there is something to decide.
+    pub(super) fn has_more_to_decide(&self) -> bool {
         let has_requests = !self.held.is_empty() && !self.is_leaving();
-        (has_requests || self.has_chores()) && self.takes_requests()
+        has_requests || self.has_chores()
+    }
+
+    /// Whether there is something to pass on to a leader: what another one did not decide comes
+    /// before it.
+    pub(super) fn has_more_to_pass_on(&self) -> bool {
+        !self.held.is_empty() && !self.is_leaving()
     }
 
     /// Whether what another leader decided is waited for, before which nothing else may be asked.
@@ -281,39 +362,34 @@ impl<T: Transport> Member<T> {
         self.following.as_ref().is_some_and(Following::is_leaving)
     }
 
-    /// Decides as a leader: other members hear the verdicts on their requests before anything of
-    /// the transactions. Gives how much was decided.
-    fn decide(
+    /// A turn begins.
+    pub(super) const fn begin_turn(&mut self) {
+        self.turn_left = self.turn_bytes;
+    }
+
+    /// Takes what waits to be decided, until [`Self::give_back`] has what is left of it.
+    pub(super) fn take_waiting(&mut self) -> Waiting {
+        let chores = self.leading.as_mut().map(|its| std::mem::take(&mut its.chores));
+        Waiting {
+            chores: chores.unwrap_or_default(),
+            is_leaving: self.is_leaving(),
+            held: std::mem::take(&mut self.held),
+        }
+    }
+
+    /// So many bytes of it are decided.
+    pub(super) fn give_back(&mut self, waiting: Waiting, bytes: usize) {
+        self.held = waiting.held;
+        self.take_chores(waiting.chores.into());
+        self.turn_left = self.turn_left.saturating_sub(bytes);
+    }
+
+    /// Tells other members what was decided of what they asked.
+    pub(super) fn tell_decided(
         &mut self,
-        chores: &mut impl Iterator<Item = Chore>,
-        submissions: &mut impl Iterator<Item = Submission>,
-        bytes_max: usize,
-        now: Now,
-    ) -> Result<usize, EnsembleError> {
-        let room = self.room_to_decide().max(self.applier.replica.memory_room());
-        let Self { node, applier, leading, transport, streams, rounds, .. } = self;
-        let Some(leading) = leading else { return Ok(0) };
-        leading.room = room;
-        let propose = |record: &TxnRecord<'static>| {
-            let mut data = Vec::new();
-            record.encode(&mut data);
-            let len = data.len();
-            let proposed = match Change::of(record) {
-                // Whoever applies it knows the index; until then, only that it is a change counts.
-                Some(change) => node.propose_conf_change(data, change.to_conf_change(0)),
-                None => node.propose(Vec::new(), data),
-            };
-            proposed.map(|()| len)
-        };
-        let (decided, bytes) = leading.decide(
-            &applier.replica,
-            chores,
-            submissions,
-            now,
-            bytes_max,
-            rounds,
-            propose,
-        )?;
+        decided: Vec<(u8, Verdict)>,
+        transport: &mut impl Transport,
+    ) {
         let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
         for (server, verdict) in decided {
             match words.iter_mut().find(|(its, _)| *its == server) {
@@ -322,42 +398,30 @@ impl<T: Transport> Member<T> {
             }
         }
         for (server, verdicts) in words {
-            let asker = streams.iter_mut().find(|(peer, _)| server_of(**peer) == server);
+            let asker = self.streams.iter_mut().find(|(peer, _)| server_of(**peer) == server);
             if let Some((peer, asking)) = asker {
                 let (stream, first) = (asking.stream, asking.decided);
                 asking.decided += verdicts.len() as u64;
                 transport.say(*peer, Word::Decided { stream, first, verdicts });
             }
         }
-        applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
-        Ok(bytes)
     }
 
-    /// Has whoever leads decide what waits, as a leader up to what a turn may.
-    pub(super) fn pass_on(&mut self, now: Now) -> Result<(), EnsembleError> {
-        self.follow(now);
-        // Whoever was let go with a request of unknown outcome must have none after it done.
+    /// Whoever was let go with a request of unknown outcome must have none after it done.
+    pub(super) fn drop_closed(&mut self) {
         let here = &self.here;
         self.held.retain(|(submission, from)| {
             from.is_some() || here.is_open(submission.origin.connection)
         });
-        if self.has_more_to_decide() && self.turn_left > 0 {
-            self.decide_some(now)?;
-        }
-        // What another leader did not decide comes before them.
-        if self.held.is_empty() || self.is_leaving() {
-            if self.node.raft.leader_id != self.node.raft.id {
-                self.refuse_held();
-            }
-            return self.settle();
-        }
-        if self.takes_requests() {
-            return Ok(());
-        }
-        if self.node.raft.leader_id != self.node.raft.id {
-            self.refuse_held();
-        }
-        let Self { held, following: Some(following), transport, rounds, .. } = self else {
+    }
+
+    /// Passes all that waits on to whoever leads, and answers what can be answered.
+    pub(super) fn ask_leader(
+        &mut self,
+        applier: &Applier,
+        transport: &mut impl Transport,
+    ) -> Result<(), EnsembleError> {
+        let Self { held, following: Some(following), rounds, .. } = self else {
             return Ok(());
         };
         let first = following.asked();
@@ -368,41 +432,29 @@ impl<T: Transport> Member<T> {
             let stream = following.stream();
             transport.say(following.leader(), Word::Asked { stream, first, requests });
         }
-        self.settle()
-    }
-
-    /// Decides what waits, as much as this turn may still.
-    fn decide_some(&mut self, now: Now) -> Result<(), EnsembleError> {
-        let bytes_max = self.unsynced.room().min(self.turn_left);
-        let is_leaving = self.is_leaving();
-        let mut held = std::mem::take(&mut self.held);
-        let mut chores =
-            self.leading.as_mut().map(|its| std::mem::take(&mut its.chores)).unwrap_or_default();
-        let mut requests = iter::from_fn(|| match is_leaving {
-            true => None,
-            false => held.pop_front().map(|(submission, _)| submission),
-        });
-        let mut next = iter::from_fn(|| chores.pop_front());
-        let bytes = self.decide(&mut next, &mut requests, bytes_max, now)?;
-        self.held = held;
-        self.take_chores(chores.into());
-        self.turn_left = self.turn_left.saturating_sub(bytes);
-        Ok(())
+        self.settle(applier)
     }
 
     /// Answers what a leader was asked and can be answered by now.
-    pub(super) fn settle(&mut self) -> Result<(), EnsembleError> {
+    pub(super) fn settle(&mut self, applier: &Applier) -> Result<(), EnsembleError> {
         let Some(following) = &mut self.following else { return Ok(()) };
         let done = self.rounds.done();
-        self.applier.under_hold(|applying| {
+        applier.under_hold(|applying| {
             following.settle(applying, done);
             Ok(())
         })
     }
 
+    /// Answers what a leader decided without a transaction and can be answered by now.
+    pub(super) fn finish_settled(&mut self, applier: &Applier) -> Result<(), EnsembleError> {
+        let Self { leading: Some(leading), rounds, .. } = self else { return Ok(()) };
+        applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
+        Ok(())
+    }
+
     /// Begins to follow whoever leads now, and ends what was with another.
-    fn follow(&mut self, now: Now) {
-        let raft = &self.node.raft;
+    pub(super) fn follow(&mut self, consensus: &Consensus, now: Now) {
+        let raft = &consensus.node.raft;
         let (leader, term) = (raft.leader_id, raft.term);
         if let Some(following) = &mut self.following {
             if following.leader() != leader || following.term() != term {
@@ -415,7 +467,7 @@ impl<T: Transport> Member<T> {
                 self.held.extend(later);
             }
         }
-        if self.following.is_none() && leader != raft.id && self.found.contains(&leader) {
+        if self.following.is_none() && leader != raft.id && consensus.found.contains(&leader) {
             // Above those of an earlier life of this member.
             let of_now = now.wall.0.cast_unsigned() << 16;
             self.last_stream = Stream(of_now.max(self.last_stream.0 + 1));
@@ -426,7 +478,7 @@ impl<T: Transport> Member<T> {
     }
 
     /// Another leads: what other members ask here is for nobody.
-    fn refuse_held(&mut self) {
+    pub(super) fn refuse_held(&mut self, transport: &mut impl Transport) {
         let mut of: BTreeMap<(u64, Stream), Vec<Asked>> = BTreeMap::new();
         for (submission, from) in std::mem::take(&mut self.held) {
             let Some((peer, stream)) = from else {
@@ -438,18 +490,17 @@ impl<T: Transport> Member<T> {
         }
         for ((peer, stream), returned) in of {
             if self.streams.remove(&peer).is_some() {
-                self.transport.say(peer, Word::Ended { stream, returned });
+                transport.say(peer, Word::Ended { stream, returned });
             }
         }
     }
 
     /// What waits here has no outcome here: the connections of this member's clients end, and what
     /// other members have asked and was not decided goes back to them.
-    pub(super) fn let_all_go(&mut self) {
-        self.refuse_held();
+    pub(super) fn let_all_go(&mut self, transport: &mut impl Transport) {
+        self.refuse_held(transport);
         if let Some(leading) = self.leading.take() {
             leading.end(&*self.here);
-            self.trees.end_of_term();
         }
         if let Some(following) = self.following.take() {
             following.end(&*self.here);
@@ -461,19 +512,63 @@ impl<T: Transport> Member<T> {
         self.here.flush();
     }
 
+    /// Lets all clients of this member go, and whatever they still wait for.
+    pub(super) fn serve_nobody(&mut self) {
+        self.here.close_all();
+        let here = &self.here;
+        self.held.retain(|(submission, from)| {
+            if from.is_none() {
+                here.close(submission.origin.connection);
+            }
+            from.is_some()
+        });
+        if let Some(following) = self.following.take() {
+            following.end(&**here);
+        }
+        if let Some(leading) = &self.leading {
+            leading.let_own_go(&**here);
+        }
+    }
+
+    /// Ends what belongs to a term that this member does not lead any more, if `leads_in` says so
+    /// of it. Whether there was such a term.
+    pub(super) fn end_of_term(
+        &mut self,
+        leads_in: impl FnOnce(u64) -> bool,
+        clients: &dyn Clients,
+    ) -> bool {
+        let is_over = |leading: &mut Leading| !leads_in(leading.term());
+        match self.leading.take_if(is_over) {
+            Some(leading) => {
+                leading.end(clients);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Another state takes the place of the applied one. Watches go with the tree that they were
+    /// set on: their clients set them again when they come back.
+    pub(super) fn replaced(&mut self, database: &Database) {
+        self.here.close_all();
+        if let Some(local) = &mut self.local {
+            database.sessions().keys().for_each(|session| local.forget(*session));
+        }
+    }
+
     /// Tells other members which of their connections lost their session.
-    pub(super) fn disown(&mut self) {
+    pub(super) fn disown(&self, consensus: &Consensus, transport: &mut impl Transport) {
         let mut of: BTreeMap<u64, Vec<ConnectionId>> = BTreeMap::new();
         for connection in self.here.take_disowned() {
-            let peers = self.node.raft.prs().iter().map(|(peer, _)| *peer);
+            let peers = consensus.node.raft.prs().iter().map(|(peer, _)| *peer);
             let lives = peers.filter(|peer| server_of(*peer) == connection.server());
             // A seat that nobody took yet hears nothing.
-            if let Some(peer) = lives.max_by_key(|peer| (self.found.contains(peer), *peer)) {
+            if let Some(peer) = lives.max_by_key(|peer| (consensus.found.contains(peer), *peer)) {
                 of.entry(peer).or_default().push(connection);
             }
         }
         for (peer, connections) in of {
-            self.transport.say(peer, Word::Disowned(connections));
+            transport.say(peer, Word::Disowned(connections));
         }
     }
 }

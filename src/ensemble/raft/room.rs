@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 
 use raft::StateRole;
 
-use super::ready::{Member, Transport};
+use super::consensus::Consensus;
+use super::following::Following;
+use super::member::Transport;
 use super::server_of;
 use super::told::Told;
 use crate::engine::time::Monotonic;
-use crate::ensemble::disk_room::{DiskRoom, Room};
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::words::Word;
 use crate::message::MessageId;
 
@@ -24,7 +26,6 @@ const BETWEEN_ATTEMPTS_MS: u64 = 1000;
 /// The disks as a member knows them.
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
-    pub(super) own: DiskRoom,
     /// What the leader was told of this member's.
     told: Told<Room>,
     /// What the others said last to this member as the leader, and what each of them was told.
@@ -86,61 +87,45 @@ fn has_more(own: Room, others: impl Iterator<Item = (u64, Room, u64)>) -> Option
     more.max_by_key(|(peer, room, last)| (Reverse(*room), *last, *peer)).map(|(peer, ..)| peer)
 }
 
-impl<T: Transport> Member<T> {
+impl Rooms {
     /// Looks at this member's disk from time to time, says what it has and does what follows from
     /// it.
-    pub(super) fn look_at_disk(&mut self, now: Monotonic) {
-        let Self { node, rooms, unsynced, ensemble, following, transport, .. } = self;
-        let directory = node.store().directory();
-        let on_its_way = unsynced.bytes() as u64;
-        let free = || {
-            let free = directory.disk().free_space(directory.logs()).ok()?;
-            Some(free.saturating_sub(on_its_way))
-        };
-        let was_full = rooms.own.room() >= Room::Full;
-        rooms.own.look(ensemble.recovery.log.reserve(), now, free);
-        let own = rooms.own.room();
-        if own >= Room::Full && !was_full {
-            tracing::error!(
-                id = %MessageId::MEMBER_DISK_FULL,
-                "the disk of the log is full: this server accepts no more transactions"
-            );
-        }
-        rooms.told.tell(own, Word::Room, following.as_ref(), transport);
-        self.leave_short_disk(now);
-        self.tell_room_to_decide();
+    pub(super) fn look(
+        &mut self,
+        consensus: &mut Consensus,
+        following: Option<&Following>,
+        transport: &mut impl Transport,
+        now: Monotonic,
+    ) {
+        consensus.look_at_disk(now);
+        self.told.tell(consensus.room.room(), Word::Room, following, transport);
+        self.leave_short_disk(consensus, now);
+        self.tell_room_to_decide(consensus, transport);
     }
 
     /// As a leader, tells those who follow what room there is.
-    fn tell_room_to_decide(&mut self) {
-        if self.node.raft.state != StateRole::Leader {
-            self.rooms.others.clear();
+    fn tell_room_to_decide(&mut self, consensus: &Consensus, transport: &mut impl Transport) {
+        if !consensus.leads() {
+            self.others.clear();
             return;
         }
-        let room = self.room_to_decide();
-        let Self { rooms, transport, .. } = self;
-        rooms.not_told(room).for_each(|peer| transport.say(peer, Word::Room(room)));
+        let room = self.to_decide(consensus);
+        self.not_told(room).for_each(|peer| transport.say(peer, Word::Room(room)));
     }
 
     /// The room for what clients of this member ask, as far as it knows.
-    pub fn room(&self) -> Room {
-        let raft = &self.node.raft;
-        match self.rooms.decides {
-            _ if raft.state == StateRole::Leader => self.room_to_decide(),
-            Some((leader, room)) if leader == raft.leader_id => room,
+    pub(super) fn for_clients(&self, consensus: &Consensus) -> Room {
+        match self.decides {
+            _ if consensus.leads() => self.to_decide(consensus),
+            Some((leader, room)) if leader == consensus.leader() => room,
             _ => Room::Enough,
         }
     }
 
-    /// Whether this member accepts no more transactions for want of room.
-    pub fn has_full_disk(&self) -> bool {
-        self.passes_over_entries()
-    }
-
     /// As a leader, hands over to a member whose disk has more room.
-    fn leave_short_disk(&mut self, now: Monotonic) {
-        let (own, raft) = (self.rooms.own.room(), &self.node.raft);
-        let is_due = now.since(self.rooms.left) >= BETWEEN_ATTEMPTS_MS;
+    fn leave_short_disk(&mut self, consensus: &mut Consensus, now: Monotonic) {
+        let (own, raft) = (consensus.room.room(), &consensus.node.raft);
+        let is_due = now.since(self.left) >= BETWEEN_ATTEMPTS_MS;
         let leads = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
         if own == Room::Enough || !leads || !is_due {
             return;
@@ -149,45 +134,66 @@ impl<T: Transport> Member<T> {
         let others = raft.prs().iter().filter(|(peer, _)| {
             **peer != raft.id
                 && voters.contains(**peer)
-                && self.has_caught_up(**peer)
-                && self.rooms.others.contains_key(*peer)
+                && consensus.has_caught_up(**peer)
+                && self.others.contains_key(*peer)
         });
-        let others = others.map(|(peer, its)| (*peer, self.rooms.of(*peer), its.matched));
+        let others = others.map(|(peer, its)| (*peer, self.of(*peer), its.matched));
         if let Some(to) = has_more(own, others) {
-            self.rooms.left = now;
+            self.left = now;
             tracing::warn!(
                 id = %MessageId::LEADER_LEAVES_SHORT_DISK,
                 to = server_of(to),
                 "the disk of the log is short of space: handing over leadership"
             );
-            self.hand_over(to);
+            consensus.hand_over(to);
         }
     }
 
     /// The room that there is for what a leader decides: its own, and that of a majority.
-    pub(super) fn room_to_decide(&self) -> Room {
-        let raft = &self.node.raft;
-        let voters = raft.prs().conf().voters().ids();
-        let others = voters.iter().filter(|peer| self.found.contains(peer));
-        let own = self.rooms.own.room();
-        let rooms = others.map(|peer| self.rooms.of(peer)).chain([own]).collect();
+    pub(super) fn to_decide(&self, consensus: &Consensus) -> Room {
+        let voters = consensus.node.raft.prs().conf().voters().ids();
+        let others = voters.iter().filter(|peer| consensus.found.contains(peer));
+        let own = consensus.room.room();
+        let rooms = others.map(|peer| self.of(peer)).chain([own]).collect();
         own.max(of_majority(voters.len(), rooms))
     }
+}
 
-    /// Whether entries are to be passed over for want of room.
-    pub(super) fn passes_over_entries(&self) -> bool {
-        self.rooms.own.room() >= Room::Full
+impl Consensus {
+    /// Looks at the disk of the log from time to time.
+    fn look_at_disk(&mut self, now: Monotonic) {
+        let directory = self.node.store().directory();
+        let on_its_way = self.unsynced.bytes() as u64;
+        let free = || {
+            let free = directory.disk().free_space(directory.logs()).ok()?;
+            Some(free.saturating_sub(on_its_way))
+        };
+        let was_full = self.room.room() >= Room::Full;
+        self.room.look(self.ensemble.recovery.log.reserve(), now, free);
+        if self.has_full_disk() && !was_full {
+            tracing::error!(
+                id = %MessageId::MEMBER_DISK_FULL,
+                "the disk of the log is full: this server accepts no more transactions"
+            );
+        }
+    }
+
+    /// Whether this member accepts no more transactions for want of room: entries are passed over.
+    #[must_use]
+    pub fn has_full_disk(&self) -> bool {
+        self.room.room() >= Room::Full
     }
 
     /// Whether not even another term can be written down.
     pub(super) fn has_no_room(&self) -> bool {
-        self.rooms.own.room() == Room::Nothing
+        self.room.room() == Room::Nothing
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ensemble::disk_room::DiskRoom;
     use Room::{Enough, Full, Least, Nothing, Scarce};
 
     #[test]

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::super::disk::Write;
+use super::super::election::ELECTION_TICKS;
 use super::*;
 
 #[path = "sim_test/age.rs"]

@@ -2,7 +2,7 @@
 //! leads.
 
 use super::following::Following;
-use super::ready::Transport;
+use super::member::Transport;
 use crate::ensemble::words::{Stream, Word};
 
 /// What the leader of a stream was told last.

@@ -18,12 +18,11 @@ use std::collections::{BTreeMap, VecDeque};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
-use super::ready::{Member, Transport};
+use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::clients::Clients as _;
 use crate::ensemble::snapshots::Drift;
 use crate::ensemble::words::{TreeDigest, TreeVersion, Word};
 use crate::message::MessageId;
@@ -289,7 +288,7 @@ impl<T: Transport> Member<T> {
     /// is right.
     #[must_use]
     pub fn has_doubtful_tree(&self) -> bool {
-        self.trees.differs_from.is_some_and(|leader| leader == self.leader())
+        self.trees.differs_from.is_some_and(|leader| leader == self.consensus.leader())
     }
 
     /// As a leader, says what its tree is, when it is time and there is something to compare: what
@@ -297,10 +296,10 @@ impl<T: Transport> Member<T> {
     pub(super) fn compare_trees(&mut self, now: Monotonic) {
         self.leave_wrong_tree(now);
         let trees = &mut self.trees;
-        if self.leading.is_none() || trees.is_wrong || trees.ticks < SAY_TICKS {
+        if self.requests.leading.is_none() || trees.is_wrong || trees.ticks < SAY_TICKS {
             return;
         }
-        let log = &self.node.raft.raft_log;
+        let log = &self.consensus.node.raft.raft_log;
         let database = self.applier.replica.shared();
         let own = if log.applied == log.last_index() {
             trees.keep(&database)
@@ -311,8 +310,8 @@ impl<T: Transport> Member<T> {
         drop(database);
         let Some(own) = own else { return };
         trees.ticks = 0;
-        let peers = self.node.raft.prs().iter().map(|(peer, _)| *peer);
-        for peer in peers.filter(|peer| self.found.contains(peer)) {
+        let peers = self.consensus.node.raft.prs().iter().map(|(peer, _)| *peer);
+        for peer in peers.filter(|peer| self.consensus.found.contains(peer)) {
             self.transport.say(peer, Word::Tree(own));
         }
     }
@@ -323,12 +322,12 @@ impl<T: Transport> Member<T> {
         if said.version != TreeVersion::OWN || self.trees.is_wrong {
             return Ok(());
         }
-        if self.leading.is_some() {
+        if self.requests.leading.is_some() {
             return self.tree_of(from, said);
         }
         // One that lags goes on to what it was asked first.
         let waits = self.trees.asked.is_some_and(|(by, _)| by == from);
-        if self.leader() == from && !waits {
+        if self.consensus.leader() == from && !waits {
             self.trees.asked = Some((from, said));
             self.answer_tree();
         }
@@ -350,7 +349,9 @@ impl<T: Transport> Member<T> {
             if said.zxid == last { trees.keep(&database) } else { trees.own(said.zxid, &database) };
         drop(database);
         // It may have gone further than it knows back.
-        let Some(own) = own.filter(|_| self.node.raft.leader_id == leader) else { return };
+        let Some(own) = own.filter(|_| self.consensus.node.raft.leader_id == leader) else {
+            return;
+        };
         trees.differs_from = (own.digest != said.digest).then_some(leader);
         self.transport.say(leader, Word::Tree(own));
     }
@@ -370,7 +371,8 @@ impl<T: Transport> Member<T> {
     }
 
     fn judge_trees(&mut self) -> Result<(), EnsembleError> {
-        let voters: Vec<u64> = self.node.raft.prs().conf().voters().ids().iter().collect();
+        let voters: Vec<u64> =
+            self.consensus.node.raft.prs().conf().voters().ids().iter().collect();
         let Judged { against, wrong, open } = judge(&voters, &self.trees.answers);
         if let Some(right) = against {
             let own = self.trees.own(right.zxid, &self.applier.replica.shared());
@@ -423,7 +425,10 @@ impl<T: Transport> Member<T> {
         from: u64,
         right: TreeDigest,
     ) -> Result<(), EnsembleError> {
-        if self.leader() != from || self.trees.is_wrong || right.version != TreeVersion::OWN {
+        if self.consensus.leader() != from
+            || self.trees.is_wrong
+            || right.version != TreeVersion::OWN
+        {
             return Ok(());
         }
         let own = self.trees.own(right.zxid, &self.applier.replica.shared());
@@ -440,8 +445,9 @@ impl<T: Transport> Member<T> {
     /// # Errors
     /// Where its tree was wrong before.
     pub fn found_drifted(&mut self, drift: Drift) -> Result<(), EnsembleError> {
-        let own = self.node.raft.id;
-        let is_alone = self.node.raft.prs().conf().voters().ids().iter().all(|voter| voter == own);
+        let own = self.consensus.node.raft.id;
+        let is_alone =
+            self.consensus.node.raft.prs().conf().voters().ids().iter().all(|voter| voter == own);
         if self.trees.is_wrong || is_alone {
             return Ok(());
         }
@@ -467,40 +473,22 @@ impl<T: Transport> Member<T> {
         (trees.is_wrong, trees.was_wrong) = (true, Some(zxid));
         trees.hold = Hold::default();
         trees.answers.clear();
-        self.serve_nobody();
+        self.requests.serve_nobody();
         Ok(())
-    }
-
-    /// Lets all clients of this member go, and whatever they still wait for.
-    fn serve_nobody(&mut self) {
-        self.here.close_all();
-        let here = &self.here;
-        self.held.retain(|(submission, from)| {
-            if from.is_none() {
-                here.close(submission.origin.connection);
-            }
-            from.is_some()
-        });
-        if let Some(following) = self.following.take() {
-            following.end(&**here);
-        }
-        if let Some(leading) = &self.leading {
-            leading.let_own_go(&**here);
-        }
     }
 
     /// As a leader with a wrong tree, hands over: it decides nothing any more.
     fn leave_wrong_tree(&mut self, now: Monotonic) {
-        let raft = &self.node.raft;
+        let raft = &self.consensus.node.raft;
         let is_due = now.since(self.trees.left) >= BETWEEN_ATTEMPTS_MS;
         let leads = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
         if !self.trees.is_wrong || !leads || !is_due {
             return;
         }
         self.trees.left = now;
-        if let Some(to) = self.best_to_lead(&self.trees.left_to) {
+        if let Some(to) = self.consensus.best_to_lead(&self.trees.left_to, &self.rooms) {
             self.trees.leave_to(to);
-            self.hand_over(to);
+            self.consensus.hand_over(to);
             tracing::warn!(
                 id = %MessageId::LEADER_LEAVES_TREE,
                 to = server_of(to),
@@ -518,7 +506,7 @@ impl<T: Transport> Member<T> {
             && message.get_msg_type() == MessageType::MsgAppend
             && self.is_of_term()
         {
-            let last = self.node.raft.raft_log.last_index();
+            let last = self.consensus.node.raft.raft_log.last_index();
             message.entries.retain(|entry| entry.index <= last);
         }
     }
@@ -526,7 +514,7 @@ impl<T: Transport> Member<T> {
     /// As a leader, forgets that a member asked for a snapshot: who waits for one does not answer
     /// to a sign of life.
     pub(super) fn forget_asked(&mut self, message: &PeerMessage) {
-        let raft = &mut self.node.raft;
+        let raft = &mut self.consensus.node.raft;
         if raft.state == StateRole::Leader
             && message.get_msg_type() == MessageType::MsgHeartbeatResponse
             && message.term == raft.term
@@ -539,7 +527,7 @@ impl<T: Transport> Member<T> {
 
     /// Whether the log ends with an entry of the present term.
     fn is_of_term(&self) -> bool {
-        let raft = &self.node.raft;
+        let raft = &self.consensus.node.raft;
         raft.raft_log.last_term() == raft.term
     }
 
@@ -547,7 +535,7 @@ impl<T: Transport> Member<T> {
     /// tells that no snapshot of the wrong tree is on its way to the disk, where it might have the
     /// same name.
     pub fn reload(&mut self, is_free: bool) {
-        let raft = &self.node.raft;
+        let raft = &self.consensus.node.raft;
         if !self.trees.is_wrong || raft.state != StateRole::Follower || raft.leader_id == 0 {
             return;
         }
@@ -557,37 +545,37 @@ impl<T: Transport> Member<T> {
             // A later leader needs its own first entry on a majority's disks before it can give
             // what was asked for. And who waits in vain goes on with its log: others may need it.
             if !self.is_of_term() || !self.trees.hold.lasts() {
-                self.node.raft.pending_request_snapshot = 0;
+                self.consensus.node.raft.pending_request_snapshot = 0;
             }
         } else if is_free
             && self.trees.hold.lasts()
             && self.is_of_term()
             && log.committed == last
             && log.persisted == last
-            && self.unsynced.is_empty()
+            && self.consensus.unsynced.is_empty()
         {
             // Where it cannot be asked now, it is at the next turn.
-            drop(self.node.request_snapshot());
+            drop(self.consensus.node.request_snapshot());
         }
     }
 
     /// Whether a snapshot that came is one that was not asked for, and would take entries along
     /// that this member has.
     pub(super) fn is_too_old(&self, index: u64) -> bool {
-        index < self.node.raft.pending_request_snapshot
+        index < self.consensus.node.raft.pending_request_snapshot
     }
 
     /// Whether a member waits for a snapshot of this leader that shows more than the newest one,
     /// and it can be taken; or the leader itself, to look at its tree.
     #[must_use]
     pub fn is_asked_for_snapshot(&self) -> bool {
-        let raft = &self.node.raft;
-        let newest = self.node.store().snapshot_index();
+        let raft = &self.consensus.node.raft;
+        let newest = self.consensus.node.store().snapshot_index();
         raft.state == StateRole::Leader
             && (matches!(self.trees.look, Look::Wanted(_))
                 || raft.prs().iter().any(|(_, progress)| {
                     let wanted = progress.pending_request_snapshot;
-                    progress.recent_active && wanted > newest && wanted <= self.applied()
+                    progress.recent_active && wanted > newest && wanted <= self.consensus.applied()
                 }))
     }
 

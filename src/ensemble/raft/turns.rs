@@ -7,9 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use raft::StateRole;
-
-use super::ready::{Member, Transport};
+use super::following::Following;
+use super::member::Transport;
 use super::told::Told;
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::Word;
@@ -49,7 +48,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    fn heard(&mut self, peer: u64, need: Need) {
+    /// Takes the word of a member on what it needs.
+    pub(super) fn heard(&mut self, peer: u64, need: Need) {
         self.others.insert(peer, need);
         // Without a word of the snapshot, this was said before it heard that it is to go.
         if need != Need::Due {
@@ -101,39 +101,39 @@ impl Turns {
         }
     }
 
+    /// Whether this member is to begin a snapshot as a leader, where this is what it needs; or
+    /// another one is told that it is its turn.
+    pub(super) fn as_leader(&mut self, need: Need, transport: &mut impl Transport) -> bool {
+        match self.next(need) {
+            Turn::Nobody => false,
+            Turn::Own => true,
+            Turn::Of(peer) => {
+                transport.say(peer, Word::TakeSnapshot);
+                false
+            }
+        }
+    }
+
+    /// The same where it does not lead: the leader is told what it needs.
+    pub(super) fn as_follower(
+        &mut self,
+        need: Need,
+        following: Option<&Following>,
+        transport: &mut impl Transport,
+    ) -> bool {
+        self.told.tell(need, Word::Snapshot, following, transport);
+        self.follow(need)
+    }
+
+    /// The leader says that it is this one's turn.
+    pub(super) const fn told_to_go(&mut self) {
+        self.may_go = true;
+    }
+
     /// Whether a member that does not lead begins.
     fn follow(&mut self, own: Need) -> bool {
         let may_go = std::mem::take(&mut self.may_go);
         own == Need::Overdue || own == Need::Due && may_go
-    }
-}
-
-impl<T: Transport> Member<T> {
-    /// Whether this member is to begin a snapshot, where this is what it needs.
-    pub fn has_turn(&mut self, need: Need) -> bool {
-        if self.node.raft.state == StateRole::Leader {
-            return match self.turns.next(need) {
-                Turn::Nobody => false,
-                Turn::Own => true,
-                Turn::Of(peer) => {
-                    self.transport.say(peer, Word::TakeSnapshot);
-                    false
-                }
-            };
-        }
-        let Self { turns, following, transport, .. } = self;
-        turns.told.tell(need, Word::Snapshot, following.as_ref(), transport);
-        self.turns.follow(need)
-    }
-
-    /// Takes the word of a member on what it needs.
-    pub(super) fn needs(&mut self, peer: u64, need: Need) {
-        self.turns.heard(peer, need);
-    }
-
-    /// A member says that it is this one's turn.
-    pub(super) fn told_to_go(&mut self, by: u64) {
-        self.turns.may_go |= self.leader() == by;
     }
 }
 

@@ -69,19 +69,19 @@ pub(in crate::server) fn run(
         }
         thread.tick(&mut member, now.monotonic);
         if batch.wants_round {
-            member.want_round();
+            member.requests_mut().want_round();
         }
         lone::take(server, &mut batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
-        disk.write(member.take_writes());
+        disk.write(member.consensus_mut().take_writes());
         thread.do_chores(server, &mut member, now)?;
-        disk.write(member.take_writes());
+        disk.write(member.consensus_mut().take_writes());
         thread.measure(server, &mut member, now);
         expire_local(server, &mut member, now.monotonic, late);
         thread.life.give_seats(&member);
-        lone::refused_for_room(server, member.take_refused_for_room());
-        if member.has_full_disk() {
+        lone::refused_for_room(server, member.requests_mut().take_refused_for_room());
+        if member.consensus().has_full_disk() {
             *server.short_disk.lock() = Some(FULL_DISK);
         } else {
             lone::see_room(server, member.room(), SHORT_DISKS);
@@ -89,14 +89,14 @@ pub(in crate::server) fn run(
         thread.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
-                Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
+                Inquiry::LogState => tell_state(&member),
                 Inquiry::HandOver => hand_over(&mut member),
                 Inquiry::Expiry(scope, from, to) => {
                     let told = match scope {
-                        Scope::Local => member.local_sessions().map(|its| {
+                        Scope::Local => member.requests().local_sessions().map(|its| {
                             lone::expiries(|most, each| its.walk_expiry(from, most, each))
                         }),
-                        Scope::Global => member.sequencer().map(|its| {
+                        Scope::Global => member.requests_mut().sequencer().map(|its| {
                             lone::expiries(|most, each| its.walk_expiry(from, most, each))
                         }),
                     };
@@ -112,17 +112,21 @@ pub(in crate::server) fn run(
             return thread.leave(server, &mut member, disk);
         }
         let goes_on = thread.snapshot(server, &mut member)?;
-        let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
+        let writes_since = member.consensus().unsynced_since().map_or(0, |since| since.0.max(1));
         server.group_began.store(writes_since, Ordering::Relaxed);
         let has_more = goes_on || member.has_more();
         patience = Duration::from_millis(thread.life.sleeps(has_more, server.clock.monotonic()));
     }
 }
 
+fn tell_state(member: &Member<Peers>) {
+    tracing::info!(?member, held = member.requests().held(), "state");
+}
+
 /// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
 fn hand_over(member: &mut Member<Peers>) {
-    if !member.is_leading() {
-        let leader = server_of(member.leader());
+    if !member.requests().is_leading() {
+        let leader = server_of(member.consensus().leader());
         tracing::warn!(
             id = %MessageId::HAND_OVER_NOT_LEADING,
             leader,
@@ -163,7 +167,7 @@ impl Thread {
             data::compression(&server.config),
             snapshot_due(server.config.snap_count),
             server.config.snap_size_limit_bytes.map(NonZeroU64::get),
-            member.behind_snapshot(),
+            member.consensus().behind_snapshot(),
         );
         let tick_time_ms = u64::from(server.config.tick_time_ms);
         let listed = ensemble.servers.keys().copied().collect();
@@ -174,7 +178,7 @@ impl Thread {
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
             purge: None,
-            counted: member.applied(),
+            counted: member.consensus().applied(),
             next_step: Instant::now(),
             watch: Watch::default(),
         }
@@ -207,22 +211,25 @@ impl Thread {
             self.snapshots.want();
         }
         let is_installed = member.persisted(written)?;
-        if let Some(asks) = member.take_asks() {
+        if let Some(asks) = member.consensus_mut().take_asks() {
             member.transport().asks(asks);
         }
         if is_installed {
             member.transport().has_base();
-            tracing::info!(index = member.applied(), "installed a snapshot from the leader");
+            tracing::info!(
+                index = member.consensus().applied(),
+                "installed a snapshot from the leader"
+            );
             // It walks through a tree that is not there any more.
             self.snapshots.abandon();
-            self.counted = member.applied();
+            self.counted = member.consensus().applied();
         }
         Ok(())
     }
 
     fn tick(&mut self, member: &mut Member<Peers>, now: Monotonic) {
         let is_silent = member.transport().is_silent();
-        member.set_silent(is_silent);
+        member.consensus_mut().set_silent(is_silent);
         self.life.tick(member, now);
     }
 
@@ -234,10 +241,11 @@ impl Thread {
         disk: &Disk,
     ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
-        if !member.is_leading() || member.hand_over_to_best().is_none() {
+        if !member.requests().is_leading() || member.hand_over_to_best().is_none() {
             return Ok(());
         }
-        while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
+        while member.requests().is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS
+        {
             let now = server.clock.now();
             let batch = server.intake.queue.take(Duration::ZERO);
             for written in batch.written {
@@ -248,11 +256,11 @@ impl Thread {
             }
             self.tick(member, now.monotonic);
             member.turn(now)?;
-            disk.write(member.take_writes());
+            disk.write(member.consensus_mut().take_writes());
             std::thread::sleep(Duration::from_millis(1));
         }
         let ms = server.clock.monotonic().since(began);
-        tracing::info!(ms, done = !member.is_leading(), "handed over leadership");
+        tracing::info!(ms, done = !member.requests().is_leading(), "handed over leadership");
         Ok(())
     }
 
@@ -265,28 +273,28 @@ impl Thread {
     ) -> Result<(), EnsembleError> {
         let Some(stood_still) = self.life.looks_at_sessions(member) else { return Ok(()) };
         let mut chores = member.orphans();
-        if let Some(sequencer) = member.sequencer() {
+        if let Some(sequencer) = member.requests_mut().sequencer() {
             chores.append(&mut lone::due(server, sequencer, now, stood_still));
         }
         chores.append(&mut self.reaper.chores(&server.replica, now));
         if chores.is_empty() {
             return Ok(());
         }
-        member.take_chores(chores);
+        member.requests_mut().take_chores(chores);
         member.turn(now)
     }
 
     /// Counts what this turn brought.
     fn measure(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
-        let appended = member.take_appended();
-        let leads = member.is_leading();
+        let appended = member.consensus_mut().take_appended();
+        let leads = member.requests().is_leading();
         let progress = Progress {
             leads,
-            durable: member.durable(),
-            committed: member.committed(),
-            applied: member.applied(),
+            durable: member.consensus().durable(),
+            committed: member.consensus().committed(),
+            applied: member.consensus().applied(),
         };
-        let peers = if leads { member.peers() } else { Vec::new() };
+        let peers = if leads { member.consensus().peers() } else { Vec::new() };
         // The turn itself took its time.
         let now = Now { wall: Clock::wall(), ..now };
         self.watch.see(&server.stats, &appended, progress, &peers, now);
@@ -303,18 +311,18 @@ impl Thread {
             member.transport().has_begun();
         }
         if self.life.report(member, now)? {
-            let known = member.known();
+            let known = member.consensus().known();
             member.transport().know(known);
-            if let Some(founding) = member.offer() {
+            if let Some(founding) = member.consensus().offer() {
                 member.transport().offers(founding);
             }
             count(&server.others, member);
-            if member.is_leading() {
-                let (last, peers) = (member.last_index(), member.peers());
-                self.watch.see_lags(&server.stats, member.id(), last, &peers);
+            if member.requests().is_leading() {
+                let (last, peers) = (member.consensus().last_index(), member.consensus().peers());
+                self.watch.see_lags(&server.stats, member.consensus().id(), last, &peers);
             }
         }
-        let leader = member.leader();
+        let leader = member.consensus().leader();
         *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
         let is_fresh = server.replica.is_fresh(now.monotonic);
         // Whose tree differs may show what never was.
@@ -322,23 +330,23 @@ impl Thread {
         let has_wrong_tree = member.has_wrong_tree();
         let role = if has_wrong_tree || !is_fresh {
             Role::None
-        } else if member.is_leading() {
+        } else if member.requests().is_leading() {
             Role::Leader
-        } else if !member.is_following() || is_in_doubt {
+        } else if !member.requests().is_following() || is_in_doubt {
             Role::None
-        } else if member.is_learner() {
+        } else if member.consensus().is_learner() {
             Role::Observer
         } else {
             Role::Follower
         };
-        self.watch.see_role(&server.stats, member.leader() != 0, role, now);
+        self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
         let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
         if role == Role::None && keeps_clients && !has_wrong_tree {
             return Ok(());
         }
         let now_told = (role, if role == Role::None { 0 } else { leader });
-        let lacks_vote =
-            role == Role::Observer && self.life.voters().contains(&server_of(member.id()));
+        let lacks_vote = role == Role::Observer
+            && self.life.voters().contains(&server_of(member.consensus().id()));
         if self.told != now_told {
             self.told = now_told;
             let fresh_until = server.replica.fresh_until();
@@ -371,8 +379,8 @@ impl Thread {
         member: &mut Member<Peers>,
     ) -> Result<bool, EnsembleError> {
         let now = server.clock.monotonic();
-        self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
-        self.counted = member.applied();
+        self.snapshots.count(member.consensus().applied().saturating_sub(self.counted), 0);
+        self.counted = member.consensus().applied();
         let has_turn = member.has_turn(self.snapshots.need(now));
         if member.has_wrong_tree() {
             self.snapshots.stop(&server.replica);
@@ -395,7 +403,7 @@ impl Thread {
             }
         }
         if self.purge.take_if(|purge| purge.is_finished()).is_some() {
-            member.purged(now);
+            member.consensus_mut().purged(now);
         }
         Ok(goes_on)
     }
@@ -430,24 +438,24 @@ impl Patience {
 /// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in
 /// milliseconds.
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
-    let expired = member.expire_local(now, late);
+    let expired = member.requests_mut().expire_local(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     lone::tell_expired(
         &expired,
         "expiring sessions of this server whose clients were not heard from",
     );
-    let count = member.local_sessions().map_or(0, LocalSessions::count);
+    let count = member.requests().local_sessions().map_or(0, LocalSessions::count);
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
 /// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older
 /// than a read may be.
 fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
-    let (term, leader) = (member.term(), server_of(member.leader()));
+    let (term, leader) = (member.consensus().term(), server_of(member.consensus().leader()));
     match role {
         Role::Leader => {
-            let is_with = |peer: &Peer| peer.is_there && peer.id != member.id();
-            let peers = member.peers().into_iter().filter(is_with);
+            let is_with = |peer: &Peer| peer.is_there && peer.id != member.consensus().id();
+            let peers = member.consensus().peers().into_iter().filter(is_with);
             let with: Vec<u8> = peers.map(|peer| peer.server).collect();
             tracing::info!(term, ?with, "this server is now the leader");
         }
@@ -482,18 +490,20 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
 
 /// What monitoring shows of the others.
 fn count(others: &Others, member: &Member<Peers>) {
-    let (voters, followers, observers) = member.count_members();
+    let (voters, followers, observers) = member.consensus().count_members();
     let counts =
         [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
-    let is_synced = |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.id();
-    let observers_there = match member.is_leading() {
+    let is_synced =
+        |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.consensus().id();
+    let observers_there = match member.requests().is_leading() {
         true => {
-            member.peers().iter().filter(|peer| is_synced(peer)).map(|peer| peer.server).collect()
+            let peers = member.consensus().peers().into_iter().filter(is_synced);
+            peers.map(|peer| peer.server).collect()
         }
         false => Vec::new(),
     };
     *others.observers_there.lock() = observers_there;
-    let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
+    let syncs = u32::try_from(member.requests().pending_syncs()).unwrap_or(u32::MAX);
     others.pending_syncs.store(syncs, Ordering::Relaxed);
     for (to, count) in counts {
         to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);

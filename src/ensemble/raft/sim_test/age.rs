@@ -65,7 +65,7 @@ impl World {
     fn until_durable(&mut self, at: usize) -> Checked {
         let mut has_come = false;
         loop {
-            let log = &self.member(at).node.raft.raft_log;
+            let log = &self.member(at).consensus.node.raft.raft_log;
             let waits = self.waiting(at) > 0;
             has_come |= waits;
             if log.committed < log.persisted || has_come && !waits {
@@ -94,7 +94,11 @@ impl World {
         (0..20).for_each(|_| self.read(at));
         self.try_pass(ms / 4)?;
         let writer = (0..3).find(|other| {
-            *other != at && self.servers[*other].member.as_ref().is_some_and(Member::is_leading)
+            *other != at
+                && self.servers[*other]
+                    .member
+                    .as_ref()
+                    .is_some_and(|its| its.requests().is_leading())
         });
         let before = self.outcome.acknowledged;
         self.set_data(writer.expect("another leads"), 20);

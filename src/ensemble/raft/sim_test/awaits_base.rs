@@ -39,7 +39,7 @@ fn a_leader_that_is_gone_keeps_nobody_from_the_vote_of_who_awaits_the_base() {
         message.log_term = index.min(1) * 5;
         member.step(message);
         member.turn(NOW).expect("a turn");
-        let written = writer.write(member.take_writes()).expect("writes");
+        let written = writer.write(member.consensus_mut().take_writes()).expect("writes");
         member.persisted(written).expect("durable");
         member.turn(NOW).expect("a turn");
         let votes = |(to, said): (u64, Content)| match said {

@@ -27,7 +27,7 @@ fn requests_that_are_refused_take_several_turns() {
         let mut world = World::settled(Flaw::None);
         let leader = world.leader();
         let at = if asks_leader { leader } else { (leader + 1) % 3 };
-        world.servers[leader].member.as_mut().expect("is up").turn_bytes = 4 * LEN;
+        world.servers[leader].member.as_mut().expect("is up").requests.turn_bytes = 4 * LEN;
         let acknowledged = world.outcome.acknowledged;
         let (_, connection) = world.clients[at].connection.expect("a connection");
         world.ask(at, at, connection, (0..REQUESTS).map(|_| refused()).collect());
@@ -37,7 +37,7 @@ fn requests_that_are_refused_take_several_turns() {
         while world.outcome.acknowledged == acknowledged {
             world.step().expect("holds");
             assert_eq!(world.outcome.closed, 0);
-            let now = world.member(leader).held();
+            let now = world.member(leader).requests().held();
             assert!(now + 4 >= held, "{held} requests were held, and {now} behind one turn");
             turns += usize::from(now < held);
             held = now;

@@ -89,7 +89,9 @@ impl World {
     }
 
     pub(super) fn leader(&self) -> usize {
-        let leads = |at: &usize| self.servers[*at].member.as_ref().is_some_and(Member::is_leading);
+        let leads = |at: &usize| {
+            self.servers[*at].member.as_ref().is_some_and(|its| its.requests().is_leading())
+        };
         let leaders: Vec<usize> = (0..self.servers.len()).filter(leads).collect();
         assert_eq!(leaders.len(), 1, "{leaders:?}");
         leaders[0]

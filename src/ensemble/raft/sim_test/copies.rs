@@ -116,7 +116,7 @@ impl World {
 
     /// The ways end of members that were taken out after they had called.
     pub(super) fn hear_removed_no_more(&mut self, at: usize, member: &Member<Post>) {
-        let known = member.known();
+        let known = member.consensus().known();
         let hears = self.servers[at].hears.iter();
         let removed = hears.filter(|(_, line)| known.has_removed(line.id)).map(|(from, _)| *from);
         for from in removed.collect::<Vec<_>>() {
@@ -238,7 +238,7 @@ fn an_older_copy_is_refused_and_its_server_comes_back_with_an_empty_directory() 
         let to_id = world.servers[to].id;
         world
             .with(from, |member| {
-                member.hand_over(to_id);
+                member.consensus_mut().hand_over(to_id);
                 Ok(())
             })
             .expect("holds");

@@ -23,7 +23,8 @@ fn two_leaders(flaw: Flaw) -> (World, usize, usize) {
     }
     world.servers[leader].frozen_until = world.timeline.now() + 2000 * MS;
     world.pass(2000);
-    let leaders: Vec<usize> = (0..3).filter(|at| world.member(*at).is_leading()).collect();
+    let leaders: Vec<usize> =
+        (0..3).filter(|at| world.member(*at).requests().is_leading()).collect();
     assert_eq!(leaders.len(), 2, "the first one does not know yet");
     let next = *leaders.iter().find(|at| **at != leader).expect("another");
     (world, leader, next)
@@ -37,10 +38,10 @@ fn sync_behind_the_back(flaw: Flaw) -> Checked {
     world.set_data(next, 10);
     world.pass(50);
     assert_eq!(world.outcome.acknowledged, before + 1);
-    assert!(world.member(leader).is_leading());
+    assert!(world.member(leader).requests().is_leading());
     world.sync(leader);
     world.try_pass(2000)?;
-    assert!(!world.member(leader).is_leading());
+    assert!(!world.member(leader).requests().is_leading());
     assert_eq!((world.outcome.syncs, world.waiting(leader)), (0, 0), "who asked is let go");
     Ok(())
 }
@@ -52,7 +53,7 @@ fn come_back_behind_the_back(flaw: Flaw) -> Checked {
     world.ask_for(next, Request::CloseSession);
     world.pass(50);
     assert!(!world.history.lives(session.expect("it has one")));
-    assert!(world.member(leader).is_leading());
+    assert!(world.member(leader).requests().is_leading());
     // As if nobody had told it.
     (world.clients[next].session, world.clients[next].seen) = (session, seen);
     world.connect(next, leader);
@@ -60,7 +61,7 @@ fn come_back_behind_the_back(flaw: Flaw) -> Checked {
     world.try_pass(5)?;
     assert!(world.servers[leader].connections.contains_key(&connection), "it is let in");
     world.try_pass(2000)?;
-    assert!(!world.member(leader).is_leading());
+    assert!(!world.member(leader).requests().is_leading());
     Ok(())
 }
 

@@ -58,7 +58,7 @@ impl Alone {
         loop {
             self.member.turn(NOW).expect("a turn");
             self.member.transport().sent.clear();
-            let writes = self.member.take_writes();
+            let writes = self.member.consensus_mut().take_writes();
             if writes.is_empty() {
                 return;
             }
@@ -80,7 +80,9 @@ impl Alone {
 
     fn is_seated(&mut self, server: u8) -> bool {
         match self.ask(server) {
-            Prospect::SeatAbove(above) => self.member.take_seat(server, above).is_some(),
+            Prospect::SeatAbove(above) => {
+                self.member.consensus().take_seat(server, above).is_some()
+            }
             _ => false,
         }
     }
@@ -90,16 +92,16 @@ impl Alone {
 fn a_seat_beyond_the_most_members_is_refused_until_some_have_gone() {
     let mut alone = Alone::all_but_full();
     assert!(alone.is_seated(200), "the last place");
-    assert_eq!(alone.member.members().len(), MEMBERS_MAX);
-    let last = alone.member.last_index();
+    assert_eq!(alone.member.consensus().members().len(), MEMBERS_MAX);
+    let last = alone.member.consensus().last_index();
     for server in [201, 202, 201] {
         assert_eq!(alone.ask(server), Prospect::Full);
     }
-    assert_eq!(alone.member.last_index(), last, "nothing was proposed");
+    assert_eq!(alone.member.consensus().last_index(), last, "nothing was proposed");
     assert!(alone.member.takes_requests());
     // Whoever has one that it does not need gets another in its place, and so does not need more.
     assert_eq!(alone.ask(*TWICE.start()), Prospect::Changing);
-    assert_eq!(alone.member.members().len(), MEMBERS_MAX - 1);
+    assert_eq!(alone.member.consensus().members().len(), MEMBERS_MAX - 1);
     assert!(alone.is_seated(201), "the place of who has gone");
     assert_eq!(alone.ask(202), Prospect::Full);
     assert!(alone.member.takes_requests());
@@ -110,8 +112,8 @@ fn a_seat_beyond_the_most_members_is_refused_until_some_have_gone() {
 #[test]
 fn who_left_has_a_seat_only_where_its_last_record_is_final() {
     let mut alone = Alone::all_but_full();
-    let last = alone.member.last_index();
-    let entries = alone.member.node.store().log.entries(last, last + 1, u64::MAX);
+    let last = alone.member.consensus().last_index();
+    let entries = alone.member.consensus.node.store().log.entries(last, last + 1, u64::MAX);
     let entry = entries.expect("reads").expect("is there").remove(0);
     let there = LastRecord::of(TxnRecord::decode(&entry.payload).expect("a record").0);
     assert_eq!(there.zxid, entry.zxid);
@@ -125,7 +127,7 @@ fn who_left_has_a_seat_only_where_its_last_record_is_final() {
     ] {
         assert_eq!(alone.ask_with(200, Some(other)), Prospect::Lacking, "{other:?}");
     }
-    assert_eq!(alone.member.last_index(), last, "nothing was proposed");
+    assert_eq!(alone.member.consensus().last_index(), last, "nothing was proposed");
     assert_eq!(alone.ask_with(200, Some(there)), Prospect::SeatAbove(last));
 }
 
@@ -134,15 +136,19 @@ fn who_left_has_a_seat_only_where_its_last_record_is_final() {
 fn a_committed_seat_beyond_the_most_members_is_passed_over_and_ends_nobody() {
     let mut alone = Alone::all_but_full();
     assert!(alone.is_seated(200));
-    let (members, last) = (alone.member.members(), alone.member.last_index());
+    let (members, last) =
+        (alone.member.consensus().members(), alone.member.consensus().last_index());
     let take_in = |alone: &mut Alone| {
         alone.member.change(Change::Seat(201), NOW).expect("goes on");
         alone.go_on();
     };
     let ((), ids) = ids_told(|| take_in(&mut alone));
     assert_eq!(ids, ["FK0409"]);
-    assert_eq!((alone.member.members(), alone.member.last_index()), (members, last + 1));
-    assert_eq!(alone.member.applied(), last + 1);
+    assert_eq!(
+        (alone.member.consensus().members(), alone.member.consensus().last_index()),
+        (members, last + 1)
+    );
+    assert_eq!(alone.member.consensus().applied(), last + 1);
     assert!(alone.member.takes_requests());
     // Its promises are those of a member that can start again, and take others in.
     assert_eq!(alone.writer.promises.get().members.learners.len(), MEMBERS_MAX - 1);

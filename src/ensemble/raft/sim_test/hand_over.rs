@@ -40,7 +40,7 @@ fn a_leader_that_hands_over_loses_no_request_of_its_followers() {
         (0..steps).for_each(|_| world.step().expect("holds"));
         let next = world.servers[others[0]].id;
         let hand_over = |member: &mut Member<post::Post>| {
-            member.hand_over(next);
+            member.consensus_mut().hand_over(next);
             Ok(())
         };
         met += u64::from(others.iter().all(|at| world.waiting(*at) > 0));
@@ -83,7 +83,7 @@ fn requests_that_do_not_come_back_as_they_were_asked_end_their_connections() {
         received: Monotonic(0),
     };
     let other = Asked { origin, work: Work::Request(Request::CloseSession), len: 0 };
-    let stream = world.member(at).following.as_ref().expect("follows").stream();
+    let stream = world.member(at).requests.following.as_ref().expect("follows").stream();
     let now = world.servers[at].clock.read(world.timeline.now());
     let ended = Word::Ended { stream, returned: vec![other] };
     world.with(at, |member| member.hear(from, ended, now)).expect("holds");

@@ -24,7 +24,7 @@ impl World {
 
     /// What the disk of a member that runs holds.
     fn promises(&self, at: usize) -> RaftState {
-        let directory = self.member(at).directory();
+        let directory = self.member(at).consensus().directory();
         RaftStateFile::look(directory).expect("reads").expect("is there")
     }
 
@@ -57,22 +57,22 @@ pub(super) fn step_by_step(seed: u64, member: &mut Member<post::Post>) {
         slow(member, 500, 200);
     }
     if !seed.is_multiple_of(5) {
-        member.hint.entries = 1 + seed % 5;
+        member.consensus.hint.entries = 1 + seed % 5;
     }
 }
 
 /// A turn applies no more than this, a page at a time.
 fn slow(member: &mut Member<post::Post>, bytes: usize, page: u64) {
-    member.apply_bytes = bytes;
-    member.node.raft.set_max_committed_size_per_ready(page);
+    member.consensus.apply_bytes = bytes;
+    member.consensus.node.raft.set_max_committed_size_per_ready(page);
 }
 
 #[test]
 fn after_thousands_of_writes_a_start_knows_that_they_are_final() {
     let mut world = World::settled(Flaw::None);
-    let (leader, term) = (world.leader(), world.member(world.leader()).term());
+    let (leader, term) = (world.leader(), world.member(world.leader()).consensus().term());
     world.write_much(leader, 3000, 100);
-    let applied = world.member(leader).applied();
+    let applied = world.member(leader).consensus().applied();
     assert!(applied > 3000);
     for at in 0..3 {
         let RaftState { commit, .. } = world.promises(at);
@@ -88,11 +88,11 @@ fn after_thousands_of_writes_a_start_knows_that_they_are_final() {
     world.end_all(true);
     world.start_all();
     for (at, before) in before.iter().enumerate() {
-        assert_eq!(world.member(at).applied(), before.commit);
+        assert_eq!(world.member(at).consensus().applied(), before.commit);
     }
     world.pass(3000);
-    assert!(world.member(world.leader()).term() > term);
-    assert!((0..3).all(|at| world.member(at).applied() > applied));
+    assert!(world.member(world.leader()).consensus().term() > term);
+    assert!((0..3).all(|at| world.member(at).consensus().applied() > applied));
 }
 
 /// The disk has one small write more in a second, and only while there is something to say.
@@ -102,7 +102,7 @@ fn it_is_said_once_a_second_and_not_at_all_where_nothing_is_written() {
     let leader = world.leader();
     let (_, connection) = world.clients[leader].connection.expect("a connection");
     for server in &mut world.servers {
-        server.member.as_mut().expect("is up").hint.entries = 100;
+        server.member.as_mut().expect("is up").consensus.hint.entries = 100;
     }
     let (mut said, mut last) = ([0; 3], [0, 1, 2].map(|at| world.promises(at)));
     for _ in 0..100 {
@@ -147,41 +147,41 @@ fn what_was_final_is_applied_in_several_turns_and_the_leader_is_heard_meanwhile(
     let mut world = World::settled(Flaw::None);
     let first = world.leader();
     for server in &mut world.servers {
-        server.member.as_mut().expect("is up").hint.entries = u64::MAX;
+        server.member.as_mut().expect("is up").consensus.hint.entries = u64::MAX;
     }
     world.write_much(first, WRITES, 200);
-    let last = world.member(first).applied();
+    let last = world.member(first).consensus().applied();
     world.end_all(false);
     world.start_all();
-    let entry = world.member(first).node.store().log.entries(last, last + 1, 0);
+    let entry = world.member(first).consensus.node.store().log.entries(last, last + 1, 0);
     let bytes = entry.expect("reads").expect("is there")[0].payload.len();
     for server in &mut world.servers {
         let member = server.member.as_mut().expect("is up");
-        assert!(member.applied() + WRITES as u64 <= last);
+        assert!(member.consensus().applied() + WRITES as u64 <= last);
         slow(member, (bytes + 64) * A_TURN as usize, 10 * bytes as u64);
     }
-    let mut applied = [0, 1, 2].map(|at| world.member(at).applied());
+    let mut applied = [0, 1, 2].map(|at| world.member(at).consensus().applied());
     let (mut turns, mut most, mut term) = ([0; 3], 0, 0);
     while applied.iter().any(|applied| *applied <= last) {
         world.step().expect("holds");
         let now = world.timeline.now();
         for (at, before) in applied.iter_mut().enumerate() {
             let member = world.servers[at].member.as_ref().expect("is up");
-            let new = member.applied() - *before;
-            *before = member.applied();
+            let new = member.consensus().applied() - *before;
+            *before = member.consensus().applied();
             if new == 0 {
                 continue;
             }
             most = u64::max(most, new);
             turns[at] += 1;
-            let raft = &member.node.raft;
+            let raft = &member.consensus.node.raft;
             term = u64::max(term, raft.term);
             assert_eq!(raft.term, term);
             let each = if raft.state == StateRole::Leader { MS } else { MS / 20 };
             world.servers[at].frozen_until = now + new * each;
         }
         let stands = |at: usize| {
-            let state = world.member(at).node.raft.state;
+            let state = world.member(at).consensus.node.raft.state;
             matches!(state, StateRole::PreCandidate | StateRole::Candidate)
         };
         assert!(term == 0 || !(0..3).any(stands), "at {applied:?} of {last}");
@@ -189,15 +189,18 @@ fn what_was_final_is_applied_in_several_turns_and_the_leader_is_heard_meanwhile(
     assert!(most <= A_TURN + 10, "{most} in one turn");
     assert!(turns.iter().all(|turns| *turns >= WRITES as u64 / (A_TURN + 10)), "{turns:?}");
     let leader = world.leader();
-    assert_eq!(world.member(leader).term(), term);
+    assert_eq!(world.member(leader).consensus().term(), term);
     // What is asked then is answered.
-    let applied = world.member(leader).applied();
+    let applied = world.member(leader).consensus().applied();
     world.clients[leader] = clients::Client::new();
     world.connect(leader, leader);
     world.pass(500);
     world.set_data(leader, 10);
     world.pass(200);
-    assert_eq!((world.waiting(leader), world.member(leader).applied() >= applied + 2), (0, true));
+    assert_eq!(
+        (world.waiting(leader), world.member(leader).consensus().applied() >= applied + 2),
+        (0, true)
+    );
 }
 
 /// The crate would read at once all that is not applied. Whoever leads no more keeps nobody else
@@ -207,42 +210,42 @@ fn who_has_much_to_apply_does_not_stand_and_gives_its_vote() {
     let mut world = World::settled(Flaw::None);
     let first = world.leader();
     for server in &mut world.servers {
-        server.member.as_mut().expect("is up").hint.entries = u64::MAX;
+        server.member.as_mut().expect("is up").consensus.hint.entries = u64::MAX;
     }
     world.write_much(first, 1000, 200);
-    let last = world.member(first).applied();
+    let last = world.member(first).consensus().applied();
     world.end_all(false);
     world.start_all();
     let slow_one = (first + 1) % 3;
     slow(world.servers[slow_one].member.as_mut().expect("is up"), 1, 1);
     let end = world.timeline.now() + 5000 * MS;
-    while !world.member(slow_one).is_behind {
+    while !world.member(slow_one).consensus.is_behind {
         world.step().expect("holds");
         assert!(world.timeline.now() < end, "it applies all at once");
     }
-    let leader = place_of(world.member(slow_one).leader());
+    let leader = place_of(world.member(slow_one).consensus().leader());
     assert_ne!(leader, slow_one);
-    let term = world.member(leader).term();
+    let term = world.member(leader).consensus().term();
     // A turn for each entry, twenty a second.
     let mut before = 0;
     world.crash(leader, false);
     world.stay_down(leader);
-    while world.member(slow_one).is_behind {
+    while world.member(slow_one).consensus.is_behind {
         world.step().expect("holds");
         let member = world.member(slow_one);
-        assert!(member.applied() <= before + 1 || before == 0);
-        if member.applied() != before {
-            before = member.applied();
+        assert!(member.consensus().applied() <= before + 1 || before == 0);
+        if member.consensus().applied() != before {
+            before = member.consensus().applied();
             world.servers[slow_one].frozen_until = world.timeline.now() + 50 * MS;
         }
-        let state = world.member(slow_one).node.raft.state;
+        let state = world.member(slow_one).consensus.node.raft.state;
         assert!(matches!(state, StateRole::Follower), "{state:?} at {before} of {last}");
-        if world.member(slow_one).term() > term {
+        if world.member(slow_one).consensus().term() > term {
             break;
         }
     }
-    assert!(before < last && world.member(slow_one).is_behind, "{before} of {last}");
+    assert!(before < last && world.member(slow_one).consensus.is_behind, "{before} of {last}");
     world.pass(1000);
     let next = world.leader();
-    assert!(next != slow_one && world.member(next).term() > term);
+    assert!(next != slow_one && world.member(next).consensus().term() > term);
 }

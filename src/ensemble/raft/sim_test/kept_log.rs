@@ -13,7 +13,7 @@ const WRITES: usize = 40;
 
 impl World {
     fn first_index(&self, at: usize) -> u64 {
-        self.member(at).node.store().log.first_index()
+        self.member(at).consensus.node.store().log.first_index()
     }
 
     /// A write, a snapshot, and a purge with no regard for others or as the thread of a member does
@@ -26,8 +26,8 @@ impl World {
         let purged = |member: &mut Member<post::Post>| {
             member.try_snapshot(&disk, false, now)?;
             let wanted = if for_others { member.wanted() } else { None };
-            purge_behind(member.directory(), 1, wanted)?;
-            member.purged(now);
+            purge_behind(member.consensus().directory(), 1, wanted)?;
+            member.consensus_mut().purged(now);
             Ok(())
         };
         self.with(leader, purged).expect("holds");
@@ -35,7 +35,7 @@ impl World {
     }
 
     fn peer(&self, leader: usize, at: usize) -> Peer {
-        let peers = self.member(leader).peers();
+        let peers = self.member(leader).consensus().peers();
         peers.into_iter().find(|peer| peer.id == self.servers[at].id).expect("a member")
     }
 
@@ -43,7 +43,10 @@ impl World {
     fn catch_up(&mut self, leader: usize, at: usize) {
         self.go_on(at);
         self.pass(3000);
-        assert_eq!(self.member(at).applied(), self.member(leader).applied());
+        assert_eq!(
+            self.member(at).consensus().applied(),
+            self.member(leader).consensus().applied()
+        );
     }
 }
 
@@ -55,7 +58,7 @@ fn who_gets_a_snapshot_finds_what_is_behind_it_in_the_log() {
         let mut world = World::settled(Flaw::None);
         let leader = world.leader();
         let at = (leader + 1) % 3;
-        let had = world.member(at).last_index();
+        let had = world.member(at).consensus().last_index();
         match is_emptied {
             true => world.wipe(at),
             false => world.crash(at, false),
@@ -69,7 +72,7 @@ fn who_gets_a_snapshot_finds_what_is_behind_it_in_the_log() {
             world.step().expect("holds");
         }
         world.stall(at, 600_000);
-        let raft = &world.member(leader).node.raft;
+        let raft = &world.member(leader).consensus.node.raft;
         let snapshot = raft.prs().get(world.servers[at].id).expect("a member").pending_snapshot;
         // The third one has more.
         world.set_data(leader, 1000);
@@ -77,7 +80,7 @@ fn who_gets_a_snapshot_finds_what_is_behind_it_in_the_log() {
             world.step().expect("holds");
         }
         let wanted = |world: &World| world.member(leader).wanted();
-        let from = world.member(leader).node.store().log.zxid(snapshot);
+        let from = world.member(leader).consensus.node.store().log.zxid(snapshot);
         assert!(from.is_some() && world.peer(leader, at).log == PeerLog::Snapshot);
         assert_eq!(wanted(&world), from, "emptied: {is_emptied}");
         while world.peer(leader, at).log == PeerLog::Snapshot {
@@ -121,7 +124,7 @@ fn nothing_is_kept_for_who_is_away() {
     let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let at = (leader + 1) % 3;
-    let had = world.member(at).last_index();
+    let had = world.member(at).consensus().last_index();
     world.crash(at, false);
     world.stay_down(at);
     // Until the leader has looked whether it has a quorum.

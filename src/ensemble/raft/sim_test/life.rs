@@ -25,8 +25,8 @@ use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, Disk, FillStep, RaftState, RaftStateFile, SnapshotWriter,
-    StorageError, purge_behind,
+    Compression, DataDirectory, DirectoryOptions, Disk, FillStep, RaftState, RaftStateFile,
+    SnapshotWriter, StorageError, purge_behind,
 };
 
 impl Member<Post> {
@@ -35,11 +35,12 @@ impl Member<Post> {
     /// # Errors
     /// When the disk refuses.
     fn take_snapshot(&mut self, now: Monotonic) -> Result<(), StorageError> {
-        let index = self.applied();
+        let index = self.consensus.applied();
         let mut hold = self.applier.replica.exclusive();
         hold.database().begin_walk();
         let zxid = hold.database().last_zxid();
-        let writer = SnapshotWriter::create(self.directory(), zxid.0, index, Compression::None)?;
+        let writer =
+            SnapshotWriter::create(self.consensus.directory(), zxid.0, index, Compression::None)?;
         let tree = hold.database().tree();
         write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
         drop(hold);
@@ -58,7 +59,7 @@ impl Member<Post> {
         is_tainted: bool,
         now: Monotonic,
     ) -> Result<bool, EnsembleError> {
-        if self.applied() > 0
+        if self.consensus.applied() > 0
             && self.may_take_snapshot()
             && let Err(error) = self.take_snapshot(now)
         {
@@ -105,7 +106,7 @@ impl World {
     /// Sends what a member has said, and looks at what it has done.
     pub(super) fn finish(&mut self, at: usize, done: Result<(), Stop>) -> Checked {
         let Some(member) = &mut self.servers[at].member else { return Ok(()) };
-        let writes = member.take_writes();
+        let writes = member.consensus_mut().take_writes();
         let mut done = done;
         if self.flaw == Flaw::SaidBeforeWritten && done.is_ok() {
             let written = Written { writes: writes.len(), ..Written::default() };
@@ -165,7 +166,7 @@ impl World {
         self.check_observer(at)?;
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        let store = member.node.store();
+        let store = member.consensus.node.store();
         let RaftState { ref members, configured_at, .. } = store.promises;
         if configured_at < server.configured_at {
             return Err(format!("member {} goes back to the members of before", at + 1));
@@ -173,19 +174,20 @@ impl World {
         server.configured_at = configured_at;
         self.checks.configuration(configured_at, members)?;
         let now = self.timeline.now();
-        (now, member.term(), member.leader(), store.log.last_zxid()).hash(&mut self.trace);
-        if member.leader() == server.id {
-            let (before, term) = (self.outcome.elections, member.term());
+        (now, member.consensus().term(), member.consensus().leader(), store.log.last_zxid())
+            .hash(&mut self.trace);
+        if member.consensus().leader() == server.id {
+            let (before, term) = (self.outcome.elections, member.consensus().term());
             self.checks.leads(term, server.id, &store.log)?;
             self.outcome.elections = before.max(term);
         }
-        if server.recovering.is_some_and(|until| member.applied() >= until) {
+        if server.recovering.is_some_and(|until| member.consensus().applied() >= until) {
             server.recovering = None;
         }
         self.see_final(at)?;
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        let (applied, committed) = (member.applied(), member.committed());
+        let (applied, committed) = (member.consensus().applied(), member.consensus().committed());
         let database = member.replica().shared();
         self.checks.applied(applied, committed, &database)?;
         if !self.is_tainted {
@@ -203,7 +205,7 @@ impl World {
     fn see_log(&mut self, at: usize) -> Checked {
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        self.checks.log(&member.node.store().log, &mut server.known)?;
+        self.checks.log(&member.consensus.node.store().log, &mut server.known)?;
         for (index, change) in self.checks.take_changes() {
             self.proposes(at, index, change)?;
         }
@@ -214,9 +216,9 @@ impl World {
     fn see_final(&mut self, at: usize) -> Checked {
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        let store = member.node.store();
+        let store = member.consensus.node.store();
         let disks = disks(&self.servers, &self.before);
-        let committed = (member.committed(), member.term());
+        let committed = (member.consensus().committed(), member.consensus().term());
         let voters = &store.promises.members.voters;
         self.checks.committed(committed, &store.log, &disks, [&server.voters, voters])?;
         if server.voters != *voters {
@@ -242,8 +244,8 @@ impl World {
                 return Ok(());
             }
             if purges {
-                purged = purge_behind(member.directory(), keep, member.wanted())?.logs;
-                member.purged(now);
+                purged = purge_behind(member.consensus().directory(), keep, member.wanted())?.logs;
+                member.consensus_mut().purged(now);
             }
             Ok(())
         })?;
@@ -406,7 +408,7 @@ impl World {
         Self::keep_locals(locals.are_there, at as u8 + 1, wall, &mut member);
         // Two requests or so: what waits is more than a turn decides.
         if self.seed.is_multiple_of(2) {
-            member.turn_bytes = 1500;
+            member.requests.turn_bytes = 1500;
         }
         if !self.calm {
             hint::step_by_step(self.seed, &mut member);
@@ -433,7 +435,7 @@ impl World {
         }
         self.history.equals(&member.replica().shared())?;
         let last = self.checks.last();
-        server.recovering = (member.applied() < last).then_some(last);
+        server.recovering = (member.consensus().applied() < last).then_some(last);
         let voters = server.listed.iter().copied().filter(|its| may_vote(*its)).collect();
         let listed = server.listed.iter().copied().collect();
         server.thread = Thread::new(server.clock.read(now).monotonic, voters, listed);

@@ -133,7 +133,7 @@ impl World {
     /// Whether a member does not hear another one, because that was taken out.
     pub(super) fn refuses(&self, at: usize, caller: usize) -> bool {
         let member = self.servers[at].member.as_ref();
-        member.is_some_and(|member| member.known().has_removed(self.servers[caller].id))
+        member.is_some_and(|member| member.consensus().known().has_removed(self.servers[caller].id))
     }
 
     /// A change of the members that a member wants. Lives of a server follow each other; a server
@@ -143,7 +143,7 @@ impl World {
         let Some(member) = self.servers[at].member.as_ref().filter(|_| !self.lists.by_hand) else {
             return Ok(());
         };
-        let members = &member.node.store().promises.members;
+        let members = &member.consensus.node.store().promises.members;
         let is_other = |its: &u64| *its != id && server_of(*its) == server_of(id);
         if members.voters.iter().chain(&members.learners).any(is_other) {
             return Ok(());
@@ -202,7 +202,10 @@ impl World {
     /// Whether an entry that was proposed is final, or stands in no log any more.
     fn is_decided(&self, index: u64) -> bool {
         let is_nowhere = |server: &Server| {
-            server.member.as_ref().is_some_and(|its| its.node.store().log.last_index() < index)
+            server
+                .member
+                .as_ref()
+                .is_some_and(|its| its.consensus.node.store().log.last_index() < index)
         };
         index <= self.checks.last() || self.servers.iter().all(is_nowhere)
     }

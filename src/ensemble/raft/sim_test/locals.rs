@@ -41,7 +41,11 @@ impl World {
     ) {
         if is_there {
             let first = first_session_id(server, wall.0) + LOCAL_IDS;
-            member.keep_sessions_local(LocalSessions::new(SESSION_TICK_MS, first, true));
+            member.requests_mut().keep_sessions_local(LocalSessions::new(
+                SESSION_TICK_MS,
+                first,
+                true,
+            ));
         }
     }
 
@@ -79,7 +83,7 @@ impl World {
         now: Monotonic,
         late: u64,
     ) -> Result<(), Stop> {
-        for session in member.expire_local(now, late) {
+        for session in member.requests_mut().expire_local(now, late) {
             self.outcome.local_expired += 1;
             if let Some((_, _, is_over)) = self.locals.of.get_mut(&session.0) {
                 *is_over = true;

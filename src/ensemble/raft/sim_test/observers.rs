@@ -28,13 +28,13 @@ impl World {
     /// No life of an observer votes, as of what a member knows, or leads.
     pub(super) fn check_observer(&self, at: usize) -> Checked {
         let Some(member) = &self.servers[at].member else { return Ok(()) };
-        let members = &member.node.store().promises.members;
+        let members = &member.consensus.node.store().promises.members;
         if let Some(votes) = members.voters.iter().find(|id| !self.may_vote(place_of(**id))) {
             return Err(format!("observer {votes:#x} is a voter"));
         }
-        match self.may_vote(at) || member.leader() != member.id() {
+        match self.may_vote(at) || member.consensus().leader() != member.consensus().id() {
             true => Ok(()),
-            false => Err(format!("observer {:#x} leads", member.id())),
+            false => Err(format!("observer {:#x} leads", member.consensus().id())),
         }
     }
 
@@ -63,9 +63,9 @@ impl World {
         {
             return;
         }
-        let voters = &member.node.store().promises.members.voters;
-        let other = voters.iter().copied().find(|id| *id != member.id());
-        if let Some(from) = other.filter(|_| member.is_leading()) {
+        let voters = &member.consensus.node.store().promises.members.voters;
+        let other = voters.iter().copied().find(|id| *id != member.consensus().id());
+        if let Some(from) = other.filter(|_| member.requests().is_leading()) {
             member.step(PeerMessage { from, ..said.clone() });
         }
     }

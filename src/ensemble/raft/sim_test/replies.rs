@@ -10,7 +10,6 @@ use jute::txn::{Txn, TxnRecord};
 use super::connection::{Asked, Connection, Told};
 use super::history::Reply;
 use super::world::{Checked, World};
-use super::*;
 use crate::engine::effect::Effect;
 use crate::engine::watch::ConnectionId;
 
@@ -98,7 +97,7 @@ impl World {
                 connection.with_orderer = connection.with_orderer.saturating_sub(1);
                 connection.heard = now;
                 let reply = connection.early.remove(&xid).unwrap_or(reply);
-                let leads = server.member.as_ref().is_some_and(Member::is_leading);
+                let leads = server.member.as_ref().is_some_and(|its| its.requests().is_leading());
                 self.outcome.by_followers += u64::from(!leads);
                 self.outcome.by_observers += u64::from(self.observer == Some(at));
                 self.replied(at, id, &asked, zxid.0, &reply).map_err(|violation| {

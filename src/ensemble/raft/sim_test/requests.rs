@@ -124,7 +124,7 @@ impl World {
         if let Some(connection) = server.connections.get_mut(&id) {
             connection.waits_since.get_or_insert(local);
         }
-        server.member.iter_mut().for_each(Member::want_round);
+        server.member.iter_mut().for_each(|its| its.requests_mut().want_round());
         let soon = self.timeline.now() + self.dice.below(300);
         self.wake(at, soon);
         Ok(())

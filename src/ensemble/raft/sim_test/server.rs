@@ -246,13 +246,13 @@ impl Server {
     /// None while it is down.
     pub(super) fn state(&self) -> Option<State> {
         let member = self.member.as_ref()?;
-        Some(if member.is_leading() {
+        Some(if member.requests().is_leading() {
             State::Leader
-        } else if self.receiving.is_some() || member.unsynced.has_snapshot() {
+        } else if self.receiving.is_some() || member.consensus.unsynced.has_snapshot() {
             State::Receiving
         } else if self.recovering.is_some() {
             State::Recovering
-        } else if member.is_following() {
+        } else if member.requests().is_following() {
             State::Follower
         } else {
             State::Candidate

@@ -146,14 +146,14 @@ fn a_standstill_is_kept_until_the_sessions_are_looked_at() {
     let member = world.servers[leader].member.as_mut().expect("is up");
     let mut life = Life::new(Monotonic(1000), 500, Vec::new(), Vec::new());
     life.sleeps(true, Monotonic(1000));
-    member.hand_over(other);
+    member.consensus_mut().hand_over(other);
     assert_eq!(life.wakes(Monotonic(1700)), 700);
     assert_eq!(life.looks_at_sessions(member), None);
     life.sleeps(true, Monotonic(1700));
     assert_eq!(life.wakes(Monotonic(2300)), 600);
     assert_eq!(life.looks_at_sessions(member), None);
     life.sleeps(true, Monotonic(2300));
-    member.node.raft.abort_leader_transfer();
+    member.consensus.node.raft.abort_leader_transfer();
     assert_eq!(life.wakes(Monotonic(2310)), 0);
     assert_eq!(life.looks_at_sessions(member), Some(1300));
     assert_eq!(life.looks_at_sessions(member), Some(0));

@@ -88,7 +88,7 @@ impl World {
     fn hand_over(&mut self, at: usize) {
         let to = self.servers[at].id;
         let leads = |member: &mut Member<post::Post>| {
-            member.hand_over(to);
+            member.consensus_mut().hand_over(to);
             Ok(())
         };
         self.with(self.leader(), leads).expect("hands over");
@@ -196,12 +196,12 @@ fn two_wrong_trees_do_not_hand_over_to_each_other_again_and_again() {
     // They hold their logs no more.
     world.pass(30_000);
     assert!([3, 4].iter().all(|at| world.member(*at).has_wrong_tree()));
-    let before = world.member(0).node.raft.term;
+    let before = world.member(0).consensus.node.raft.term;
     world.hand_over(4);
     world.pass(10_000);
     assert!(world.leader() < 3, "{}", world.leader());
     // To each of the two, and on to a third.
-    assert!(world.member(0).node.raft.term <= before + 4);
+    assert!(world.member(0).consensus.node.raft.term <= before + 4);
     world.servers.iter_mut().for_each(|server| server.gives_none = false);
     world.pass(120_000);
     assert_eq!(world.outcome.installed, 2);
@@ -317,10 +317,10 @@ fn writes_go_on_where_the_leader_can_take_no_snapshot_for_a_wrong_tree() {
     world.until_found(at);
     world.crash(third, true);
     world.stay_down(third);
-    let before = world.member(leader).committed();
+    let before = world.member(leader).consensus().committed();
     world.set_data(leader, 10);
     world.pass(30_000);
-    assert!(world.member(leader).committed() > before, "the log goes on");
+    assert!(world.member(leader).consensus().committed() > before, "the log goes on");
     assert_eq!((world.waiting(leader), world.outcome.installed), (0, 0));
     assert!(world.member(at).has_wrong_tree());
     world.servers[leader].gives_none = false;

@@ -200,7 +200,7 @@ impl World {
                     self.outcome.handed_over += 1;
                     let to = self.servers[at].id;
                     self.with(leader, |member| {
-                        member.hand_over(to);
+                        member.consensus_mut().hand_over(to);
                         Ok(())
                     })?;
                 }

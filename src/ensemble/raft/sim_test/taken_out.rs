@@ -57,7 +57,7 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
         world.set_data(other, 10);
         world.pass(500);
         assert_eq!(world.waiting(other), 0, "{stall}");
-        assert!(!world.member(other).members().contains(&id));
+        assert!(!world.member(other).consensus().members().contains(&id));
     }
 }
 
@@ -97,7 +97,7 @@ fn seat(world: &mut World, at: usize, server: usize, was: Option<u64>) -> u64 {
     for _ in 0..3 {
         match ask(world, at, server, was) {
             Prospect::SeatAbove(above) => {
-                let seat = world.member(at).take_seat(server as u8 + 1, above);
+                let seat = world.member(at).consensus().take_seat(server as u8 + 1, above);
                 return seat.expect("is there").id;
             }
             Prospect::Later | Prospect::Changing | Prospect::Speaks => {}
@@ -110,7 +110,7 @@ fn seat(world: &mut World, at: usize, server: usize, was: Option<u64>) -> u64 {
 fn hand_over(world: &mut World, from: usize, to: usize) {
     let next = world.servers[to].id;
     let hand_over = |member: &mut Member<post::Post>| {
-        member.hand_over(next);
+        member.consensus_mut().hand_over(next);
         Ok(())
     };
     world.with(from, hand_over).expect("holds");
@@ -123,7 +123,7 @@ fn hand_over(world: &mut World, from: usize, to: usize) {
 fn a_member_knows_the_voters_that_are_left() {
     let (world, _, first, second) = taken_out();
     for at in [first, second] {
-        let (member, known) = (world.member(at), world.member(at).known());
+        let (member, known) = (world.member(at), world.member(at).consensus().known());
         let voters: Servers = [first, second].map(|at| at as u8 + 1).into_iter().collect();
         assert_eq!(known.of().voters, voters);
         assert!(known.configured_at() > 0);
@@ -146,7 +146,7 @@ fn who_comes_back_gets_no_seat_beside_one_that_an_earlier_leader_gave() {
     let later = ask(&mut world, first, gone, Some(id));
     assert_eq!(later, Prospect::Changing, "one goes before another comes");
     hand_over(&mut world, first, second);
-    assert!(world.member(second).members().contains(&given));
+    assert!(world.member(second).consensus().members().contains(&given));
     assert_eq!(ask(&mut world, second, gone, Some(id)), Prospect::Taken(given));
     // With an empty directory it is whoever comes.
     seat(&mut world, second, gone, None);
@@ -188,12 +188,12 @@ fn who_comes_back_gets_another_seat_where_it_did_not_hear_of_the_one_that_an_ear
     let mut given = vec![seat(&mut world, first, gone, Some(id))];
     for (from, to) in [(first, second), (second, first), (first, second)] {
         hand_over(&mut world, from, to);
-        assert!(world.member(to).members().contains(given.last().expect("one")));
+        assert!(world.member(to).consensus().members().contains(given.last().expect("one")));
         // Of another directory, that one may be the right one.
         let other = member_id(gone as u8 + 1, 999);
         assert!(matches!(ask(&mut world, to, gone, Some(other)), Prospect::Taken(_)));
         given.push(seat(&mut world, to, gone, Some(id)));
-        let its = world.member(to).members();
+        let its = world.member(to).consensus().members();
         let its = its.iter().filter(|its| server_of(**its) == gone as u8 + 1);
         assert!(its.count() <= 2, "{given:x?}");
     }

@@ -73,7 +73,7 @@ impl World {
             let (Some(zxid), Some(member), None) = (zxid, &server.member, server.receiving) else {
                 return self.end_transfer(transfer, false);
             };
-            let directory = Arc::clone(member.directory());
+            let directory = Arc::clone(member.consensus().directory());
             match ReceivedSnapshot::create(directory, zxid, Compression::None) {
                 Ok(received) => transfer.received = Some(received),
                 Err(_) => return self.end_transfer(transfer, false),

@@ -50,7 +50,7 @@ impl World {
         }
         let done = self.drive(at, &mut member, now, late);
         let has_more = member.has_more();
-        self.outcome.cut_short += u64::from(member.is_behind);
+        self.outcome.cut_short += u64::from(member.consensus.is_behind);
         self.servers[at].member = Some(member);
         let server = &mut self.servers[at];
         let next = now.monotonic.plus(server.thread.life.sleeps(has_more, now.monotonic));
@@ -85,7 +85,7 @@ impl World {
             member.step(forged);
             member.turn(now)?;
         }
-        let leads = member.is_leading().then(|| member.term());
+        let leads = member.requests().is_leading().then(|| member.consensus().term());
         self.servers[at].ears.leads(leads, now.monotonic);
         self.do_chores(at, member, now)?;
         self.expire_locals(at, member, now.monotonic, late)?;
@@ -199,7 +199,7 @@ impl World {
     fn do_chores(&mut self, at: usize, member: &mut Member<Post>, now: Now) -> Result<(), Stop> {
         let looks = self.servers[at].thread.life.looks_at_sessions(member);
         let Some(late) = looks else { return Ok(()) };
-        let Some(sequencer) = member.sequencer() else { return Ok(()) };
+        let Some(sequencer) = member.requests_mut().sequencer() else { return Ok(()) };
         let is_due = sequencer.next_expiry().is_some_and(|next| next <= now.monotonic);
         let expired = match self.flaw {
             _ if late == 0 && !is_due => Vec::new(),
@@ -227,7 +227,7 @@ impl World {
         }
         self.outcome.expired += expired.len() as u64;
         let chores: Vec<Chore> = expired.into_iter().map(Chore::Expire).collect();
-        member.take_chores(chores);
+        member.requests_mut().take_chores(chores);
         member.turn(now)?;
         Ok(())
     }
@@ -239,12 +239,12 @@ impl World {
         now: Now,
     ) -> Result<(), EnsembleError> {
         let server = &mut self.servers[at];
-        if member.is_leading() || member.is_following() {
+        if member.requests().is_leading() || member.requests().is_following() {
             server.thread.led = now.monotonic;
         }
         if self.flaw == Flaw::OwnListAlone {
             let listed: Vec<u8> = server.listed.iter().copied().collect();
-            for peer in member.members() {
+            for peer in member.consensus().members() {
                 member.lists.heard(peer, listed.clone());
             }
         }
@@ -253,10 +253,10 @@ impl World {
         }
         self.hear_removed_no_more(at, member);
         let server = &mut self.servers[at];
-        let asks = member.following.as_ref().filter(|following| !following.is_leaving());
+        let asks = member.requests.following.as_ref().filter(|following| !following.is_leaving());
         let leader = match asks {
             Some(following) => following.leader(),
-            None if member.is_leading() => server.id,
+            None if member.requests().is_leading() => server.id,
             // What is heard of is kept.
             None => return Ok(()),
         };
@@ -275,7 +275,7 @@ impl World {
                 heard.push(attached.session);
             }
         }
-        if member.is_leading() {
+        if member.requests().is_leading() {
             heard.iter().for_each(|session| server.ears.hear(session.0, now.monotonic));
         } else if !heard.is_empty() {
             let sent = &mut member.transport().sent;

@@ -101,7 +101,7 @@ impl World {
     pub(super) fn give_seats(&mut self, at: usize) -> Checked {
         for (above, asking) in std::mem::take(&mut self.servers[at].seats) {
             let Some(member) = &self.servers[at].member else { return Ok(()) };
-            match member.take_seat(asking.at as u8 + 1, above) {
+            match member.consensus().take_seat(asking.at as u8 + 1, above) {
                 Some(seat)
                     if self.network.passes(at, asking.at) && self.are_peers(at, asking.at) =>
                 {
@@ -111,7 +111,9 @@ impl World {
                     let Said::Answer(Answer::Seat(seat, _)) = passed else { continue };
                     self.timeline.after(delay, Event::Seat(asking, seat));
                 }
-                None if member.is_leading() => self.servers[at].seats.push((above, asking)),
+                None if member.requests().is_leading() => {
+                    self.servers[at].seats.push((above, asking))
+                }
                 _ => {}
             }
         }
@@ -182,7 +184,7 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     }
     let Prospect::SeatAbove(above) = prospect else { panic!("{prospect:?}") };
     let seat = loop {
-        match world.member(at).take_seat(server, above) {
+        match world.member(at).consensus().take_seat(server, above) {
             Some(seat) => break seat.id,
             None => world.step().expect("holds"),
         }
@@ -190,15 +192,16 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     world.stall(at, 1000);
     world.snapshot(at).expect("holds");
     let known = |world: &World| {
-        let promises = &world.member(at).node.store().promises;
-        (promises.configured_at, world.member(at).members())
+        let promises = &world.member(at).consensus.node.store().promises;
+        (promises.configured_at, world.member(at).consensus().members())
     };
     let before = known(&world);
     assert!(before.0 >= life_of(seat), "{before:?}");
-    let applied = world.member(at).applied();
+    let applied = world.member(at).consensus().applied();
     world.crash(at, false);
-    let has_applied =
-        |server: &Server| server.member.as_ref().is_some_and(|member| member.applied() >= applied);
+    let has_applied = |server: &Server| {
+        server.member.as_ref().is_some_and(|member| member.consensus().applied() >= applied)
+    };
     while !has_applied(&world.servers[at]) {
         world.step().expect("holds");
     }

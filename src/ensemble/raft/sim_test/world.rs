@@ -168,7 +168,7 @@ impl World {
             let member = server.member.as_ref().ok_or("a member is down")?;
             let target = folder.join(format!("{seed}-{}/version-2", server.id));
             std::fs::create_dir_all(&target).map_err(|error| error.to_string())?;
-            let source = member.directory().snapshots();
+            let source = member.consensus().directory().snapshots();
             for name in server.disk.list(source).map_err(|error| error.to_string())? {
                 let bytes = server.disk.content(&source.join(&name));
                 std::fs::write(target.join(name), bytes).map_err(|error| error.to_string())?;
@@ -372,8 +372,9 @@ impl World {
             let is_settled = || {
                 let mut ends = self.servers.iter().map(|server| {
                     let member = server.member.as_ref()?;
-                    let last = member.node.store().log.last_index();
-                    let is_settled = member.applied() == last && member.unsynced.is_empty();
+                    let last = member.consensus.node.store().log.last_index();
+                    let is_settled = member.consensus().applied() == last
+                        && member.consensus.unsynced.is_empty();
                     is_settled.then_some(last)
                 });
                 let first = ends.next().flatten();
