@@ -69,14 +69,14 @@ impl Subject {
                     "key": key.name,
                     "property": key.property(),
                     "fate": key.fate.to_string(),
-                    "note": key.note,
+                    "note": key.note(),
                     "remedy": remedy_of(key.fate),
                 }))
             }
             Self::Key(key) => {
                 let property = key.property().map(|name| format!(", -D{name}")).unwrap_or_default();
                 out.line(format_args!("{}, a key of zoo.cfg{property}: {}", key.name, key.fate))?;
-                out.line(format_args!("  {}\n  To do: {}", key.note, remedy_of(key.fate)))
+                out.line(format_args!("  {}\n  To do: {}", key.note(), remedy_of(key.fate)))
             }
             Self::Message(Message { id, situation, meaning, remedy }) if json => {
                 out.json(&json!({
