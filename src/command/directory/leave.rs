@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Verdict;
-use super::data::Change;
-use super::error::CommandError;
-use super::output::Output;
-use super::state::State;
-use super::words::{Hex, counted};
+use super::change::Change;
+use crate::command::Verdict;
+use crate::command::error::CommandError;
+use crate::command::output::Output;
+use crate::command::state::State;
+use crate::command::words::{Hex, counted};
 use crate::ensemble::is_bare_founding;
 use crate::ensemble::standing::{has_begun, lacks_base};
 use crate::message::MessageId;
@@ -35,16 +35,20 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
         ));
     }
     let RaftState { id, ensemble, commit, own, ref members, .. } = member;
-    let voters = members.voters.len();
-    let (last, has_begun) = (state.examined.last_zxid, has_begun(&member));
     let last_own = whose(&directory, &member)?.last;
-    let lacks_base = lacks_base(&member, last_own);
+    let (last, lacks_base) = (state.examined.last_zxid, lacks_base(&member, last_own));
     let disk = Arc::clone(directory.disk());
     let current = EpochFile::current(disk, directory.snapshots())?.get();
-    let before = match is_bare_founding(&member, last, current) {
-        true => Some(own),
-        false => (lacks_base && last != 0).then_some((current.max(last >> 32), last)),
+    let left = Left {
+        has_begun: has_begun(&member),
+        lacks_base,
+        last,
+        before: match is_bare_founding(&member, last, current) {
+            true => Some(own),
+            false => (lacks_base && last != 0).then_some((current.max(last >> 32), last)),
+        },
     };
+    let voters = members.voters.len();
     if !change.dry_run {
         RaftStateFile::leave(&directory)?;
     }
@@ -54,7 +58,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             "member": format!("{id:#x}"),
             "ensemble": format!("{ensemble:016x}"),
             "voters": voters,
-            "has_begun": has_begun,
+            "has_begun": left.has_begun,
             "lacks_base": lacks_base,
             "last_zxid": Hex(last),
             "final_index": commit,
@@ -63,47 +67,76 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
     }
     let verb = if change.dry_run { "would be" } else { "is" };
     out.line(format_args!(
-        "the directory {verb} detached from its ensemble: it was member {id:#x} of {ensemble:016x}, with {}",
+        "the directory {verb} detached from its ensemble: it was member {id:#x} of \
+         {ensemble:016x}, with {}",
         counted(voters as u64, "voter")
     ))?;
-    if !has_begun || lacks_base {
-        match has_begun {
+    if left.has_begun && !left.lacks_base {
+        left.tell_data(out)?;
+    } else {
+        left.tell_nothing(out)?;
+    }
+    Ok(Verdict::Fine)
+}
+
+/// What a member leaves with.
+struct Left {
+    /// Whether its ensemble did.
+    has_begun: bool,
+    /// Whether it has nothing of that ensemble.
+    lacks_base: bool,
+    last: i64,
+    /// The epoch and the last zxid of the data that counts again.
+    before: Option<(i64, i64)>,
+}
+
+impl Left {
+    /// Of one that has nothing of its ensemble.
+    fn tell_nothing(&self, out: &mut Output) -> Result<(), CommandError> {
+        match self.has_begun {
             false => out.line(format_args!(
-                "that ensemble has not begun: as far as this directory shows, nothing was acknowledged to any client in it"
+                "that ensemble has not begun: as far as this directory shows, nothing was \
+                 acknowledged to any client in it"
             ))?,
             true => out.line(format_args!(
-                "it has nothing of that ensemble: if anything was acknowledged to a client in it, other members have that"
+                "it has nothing of that ensemble: if anything was acknowledged to a client in it, \
+                 other members have that"
             ))?,
         }
-        match before {
+        match self.before {
             Some((epoch, zxid)) => out.line(format_args!(
                 "the data that it held before counts again, up to {} of epoch {epoch}",
                 Hex(zxid)
             ))?,
-            None => out.line(format_args!("it ends at {}", Hex(last)))?,
+            None => out.line(format_args!("it ends at {}", Hex(self.last)))?,
         }
-        let others = match has_begun {
+        let others = match self.has_begun {
             false => "the other servers that belong to that ensemble",
             true => "the other servers that have nothing of that ensemble either",
         };
         out.line(format_args!(
             "{others} give it up in the same way: keep the data directory of each"
-        ))?;
-        return Ok(Verdict::Fine);
+        ))
     }
-    out.line(format_args!(
-        "it ends at {}. If this directory is used from now on, what the other members have after that is lost, unless they leave too",
-        Hex(last)
-    ))?;
-    out.line(format_args!(
-        "some of its last transactions may never have been acknowledged to any client: they count as committed from now on"
-    ))?;
-    out.line(format_args!(
-        "before you start any server, run `ferrokeeper data leave` on every other server whose data you want considered: the newest \
-         copy wins"
-    ))?;
-    out.line(format_args!(
-        "no other member of that ensemble may ever serve its data again: on all others, and only there, {MOVE_ASIDE}"
-    ))?;
-    Ok(Verdict::Fine)
+
+    /// Of one that has data of its ensemble.
+    fn tell_data(&self, out: &mut Output) -> Result<(), CommandError> {
+        out.line(format_args!(
+            "it ends at {}. If this directory is used from now on, what the other members have \
+             after that is lost, unless they leave too",
+            Hex(self.last)
+        ))?;
+        out.line(format_args!(
+            "some of its last transactions may never have been acknowledged to any client: they \
+             count as committed from now on"
+        ))?;
+        out.line(format_args!(
+            "before you start any server, run `ferrokeeper data leave` on every other server \
+             whose data you want considered: the newest copy wins"
+        ))?;
+        out.line(format_args!(
+            "no other member of that ensemble may ever serve its data again: on all others, and \
+             only there, {MOVE_ASIDE}"
+        ))
+    }
 }
