@@ -15,6 +15,7 @@ mod connection;
 mod error;
 mod event;
 mod events;
+mod help;
 mod line;
 mod options;
 mod path;

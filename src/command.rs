@@ -7,10 +7,9 @@
 
 mod backup;
 mod config;
-mod data;
+mod directory;
 mod error;
 mod explain;
-mod leave;
 mod log;
 mod migrate;
 mod output;
@@ -28,7 +27,7 @@ use clap::Subcommand;
 
 pub use backup::BackupArguments;
 pub use config::{CheckConfig, ConfigCommand};
-pub use data::{Change, DataCommand, Truncate};
+pub use directory::{Change, DataCommand, Truncate};
 pub use explain::ExplainArguments;
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
@@ -94,7 +93,7 @@ pub fn run(tool: &Tool) -> Ending {
     let ended = match tool {
         Tool::Snapshot(command) => snapshot::run(command, &mut out),
         Tool::Log(command) => log::run(command, &mut out),
-        Tool::Data(command) => data::run(command, &mut out),
+        Tool::Data(command) => directory::run(command, &mut out),
         Tool::Backup(arguments) => backup::run(arguments, &mut out),
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
         Tool::Config(command) => config::run(command, &mut out),

@@ -132,7 +132,8 @@ impl Reading {
         let before = self.found.options.iter().find(|(name, _)| *name != option.name);
         if let (Choice::AtMostOne | Choice::ExactlyOne, Some((before, _))) = (self.choice, before) {
             return Err(format!(
-                "org.apache.commons.cli.AlreadySelectedException: The option '{}' was specified but an option from this group has already been selected: '{before}'",
+                "org.apache.commons.cli.AlreadySelectedException: The option '{}' was specified \
+                 but an option from this group has already been selected: '{before}'",
                 option.name
             ));
         }
@@ -246,7 +247,8 @@ mod tests {
             (
                 Choice::AtMostOne,
                 "-s -v 1",
-                "AlreadySelectedException: The option 'v' was specified but an option from this group has already been selected: 's'",
+                "AlreadySelectedException: The option 'v' was specified but an option from this \
+                 group has already been selected: 's'",
             ),
             (
                 Choice::ExactlyOne,

@@ -178,7 +178,8 @@ const LS_OPTIONS: &[Opt] =
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
         "addWatch",
-        "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+        "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is \
+         PERSISTENT_RECURSIVE",
         watching::add_watch,
     )
     .options(&[valued("m", "")])
@@ -201,7 +202,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .options(&[valued("v", "version")])
         .at_least(1)
         .old_form(OldForm::Ignored(
-            "'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.",
+            "'delete path [version]' has been deprecated. Please use 'delete [-v version] path' \
+             instead.",
         )),
     Command::new("deleteall", "path [-b batch size]", trees::delete_all)
         .options(&[valued("b", "batch size")])
@@ -239,8 +241,8 @@ pub(super) const COMMANDS: &[Command] = &[
         )),
     Command::new(
         "reconfig",
-        "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add \
-         serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+        "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | \
+         [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
         ensemble::reconfig,
     )
     .options(&[
@@ -292,7 +294,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("version", "", ensemble::version).exactly(0),
     Command::new(
         "watch",
-        "[-r] path # prints each change until Ctrl-C, with -r also of all descendants; not in zkCli",
+        "[-r] path # prints each change until Ctrl-C, with -r also of all descendants; not in \
+         zkCli",
         watch::follow,
     )
     .options(&[flag("r", "all descendants too")])

@@ -10,8 +10,8 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
 use super::client::Client;
+use super::help;
 use super::path::child;
-use super::shell;
 
 pub(super) struct Completion {
     client: Arc<Mutex<Option<Arc<Client>>>>,
@@ -50,7 +50,7 @@ impl Completer for Completion {
         let token = typed.get(start..).unwrap_or_default();
         let mut candidates: Vec<String> = match (token.starts_with('/'), start) {
             (true, _) => self.paths(token),
-            (false, 0) => shell::names().map(String::from).collect(),
+            (false, 0) => help::names().map(String::from).collect(),
             (false, _) => Vec::new(),
         };
         candidates.retain(|candidate| candidate.starts_with(token));

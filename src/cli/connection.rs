@@ -6,10 +6,13 @@
 //! for four thirds of its timeout. Requests on their way when the connection breaks end with
 //! ConnectionLoss: whether they were carried out is not known.
 
+mod delivery;
+mod wire;
+
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::io::{self, Write as _};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -17,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use jute::protocol::{
-    AuthPacket, ConnectRequest, ConnectResponse, ReplyHeader, Request, RequestHeader,
-    SetWatchesRequest, WatcherEvent, WatcherType, put_frame, xid,
+    ConnectRequest, ConnectResponse, ReplyHeader, Request, SetWatchesRequest, WatcherEvent,
+    WatcherType, put_frame, xid,
 };
 use jute::{ErrorCode, Record as _};
 use parking_lot::{Condvar, Mutex};
@@ -26,11 +29,10 @@ use parking_lot::{Condvar, Mutex};
 use super::event::{Event, KeeperState, Kind};
 use super::servers::{Address, Servers};
 use super::watches::{Leaves, Watches};
+use delivery::{Delivery, deliver};
+pub(super) use delivery::{EventSink, Reply};
+use wire::{Lost, auth_frame, frame, frame_len, open, read_some};
 
-/// No answer of a server is longer: a listing of a million children is a third of it.
-const FRAME_MAX: usize = 64 << 20;
-/// Read at a time: memory grows with what has come, not with what a length announces.
-const CHUNK: usize = 64 << 10;
 /// After every server of the list was tried.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A session that nobody writes on is told of often enough, whatever its timeout.
@@ -86,12 +88,6 @@ pub(super) enum OnReply {
     Unwatch { path: String, which: WatcherType, locally: bool },
 }
 
-/// The body of an answer, or an error code.
-pub(super) type Reply = Result<Vec<u8>, i32>;
-
-/// Takes events, on the thread that hands them over.
-pub(super) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
-
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -137,36 +133,6 @@ struct Call {
     frame: BytesMut,
     on_reply: OnReply,
     answer: Sender<Reply>,
-}
-
-enum Delivery {
-    Event(Event),
-    Reply(Sender<Reply>, Reply),
-}
-
-/// Why a connection ended.
-#[derive(Debug, thiserror::Error)]
-enum Lost {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("the host name has no address")]
-    Unresolved,
-    #[error("the server closed the connection")]
-    ByServer,
-    #[error("no response for {} ms", .0.as_millis())]
-    Silence(Duration),
-    #[error(
-        "it answered with a frame of {0} bytes: it is not a ZooKeeper server, or the answer is too long"
-    )]
-    FrameLength(i32),
-    #[error("it sent an answer that no ZooKeeper server sends: {0}")]
-    Garbage(#[from] jute::DecodeError),
-    #[error("it answered request {got} instead of {expected:?}")]
-    OutOfOrder { got: i32, expected: Option<i32> },
-    #[error("the session has expired")]
-    Expired,
-    #[error("authentication failed")]
-    AuthFailed,
 }
 
 impl Connection {
@@ -301,31 +267,6 @@ impl Connection {
             let _ = handed_over.recv();
         }
     }
-}
-
-fn deliver(deliveries: &Receiver<Delivery>, sink: &(dyn Fn(Event) + Send + Sync)) {
-    while let Ok(delivery) = deliveries.recv() {
-        match delivery {
-            Delivery::Event(event) => sink(event),
-            // Nobody may be waiting any more.
-            Delivery::Reply(answer, reply) => drop(answer.send(reply)),
-        }
-    }
-}
-
-fn frame(xid: i32, request: &Request<'_>) -> BytesMut {
-    let mut out = BytesMut::new();
-    put_frame(&mut out, |out| {
-        RequestHeader { xid, op: request.op_code().code() }.encode(out);
-        request.encode(out);
-    });
-    out
-}
-
-fn auth_frame(scheme: &str, token: Option<&[u8]>) -> BytesMut {
-    let packet =
-        AuthPacket { auth_type: 0, scheme: Some(scheme.into()), auth: token.map(Into::into) };
-    frame(xid::AUTH, &Request::Auth(packet))
 }
 
 impl Inner {
@@ -641,48 +582,5 @@ impl Shared {
             },
         }
         Ok(())
-    }
-}
-
-/// Connects to the first address of a name that answers.
-fn open(address: &Address, time: Duration) -> Result<TcpStream, Lost> {
-    let mut lost = Lost::Unresolved;
-    for at in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&at, time) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => lost = Lost::Io(error),
-        }
-    }
-    Err(lost)
-}
-
-/// The length of the frame at the front, if it is there as a whole.
-fn frame_len(buffer: &[u8]) -> Result<Option<usize>, Lost> {
-    let Some((prefix, payload)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
-    let announced = i32::from_be_bytes(*prefix);
-    let len = usize::try_from(announced).ok().filter(|len| *len <= FRAME_MAX);
-    let len = len.ok_or(Lost::FrameLength(announced))?;
-    Ok((payload.len() >= len).then_some(len))
-}
-
-/// Appends what comes within `wait`; false if nothing did.
-fn read_some(socket: &mut TcpStream, buffer: &mut Vec<u8>, wait: Duration) -> Result<bool, Lost> {
-    socket.set_read_timeout(Some(wait))?;
-    let before = buffer.len();
-    buffer.resize(before + CHUNK, 0);
-    let read = socket.read(buffer.get_mut(before..).unwrap_or_default());
-    buffer.truncate(before + read.as_ref().copied().unwrap_or_default());
-    match read {
-        Ok(0) => Err(Lost::ByServer),
-        Ok(_) => Ok(true),
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-            ) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(Lost::Io(error)),
     }
 }

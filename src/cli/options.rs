@@ -77,7 +77,8 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             "-client-configuration" | "--client-configuration" => {
                 let file = value()?;
                 return Err(format!(
-                    "{word} {file} is how ZooKeeper configures TLS and SASL, which this client does not support; --auth supports digest and ip"
+                    "{word} {file} is how ZooKeeper configures TLS and SASL, which this client \
+                     does not support; --auth supports digest and ip"
                 ));
             }
             "-h" | "-help" | "--help" => return Ok(Asked::Help),
@@ -125,7 +126,10 @@ fn identities_of(file: &str) -> Result<Vec<(String, String)>, String> {
         .map(|(line, number)| {
             // What stands there is not repeated: it is secret.
             identity(line).ok_or_else(|| {
-                format!("--auth-file {file}: line {number} is not SCHEME:TOKEN, such as digest:user:password")
+                format!(
+                    "--auth-file {file}: line {number} is not SCHEME:TOKEN, such as \
+                         digest:user:password"
+                )
             })
         })
         .collect()

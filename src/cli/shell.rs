@@ -15,21 +15,11 @@ use super::complete::Completion;
 use super::connection::{State, Target};
 use super::error::{CliError, Refusal};
 use super::events::Events;
+use super::help::usage;
 use super::line;
 use super::options::Options;
 use super::print::Output;
 use super::servers::Servers;
-
-/// What the shell does itself, and how each is used.
-const LOCAL: [(&str, &str); 7] = [
-    ("close", ""),
-    ("connect", "host:port"),
-    ("help", ""),
-    ("history", ""),
-    ("printwatches", "on|off"),
-    ("quit", ""),
-    ("redo", "cmdno"),
-];
 
 /// Lines of the history that `history` shows, without itself.
 const HISTORY_SHOWN: usize = 10;
@@ -44,24 +34,6 @@ pub(super) struct Shell {
     history: Vec<String>,
     exit_code: u8,
     ended: bool,
-}
-
-/// Names of all commands, for completion.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    COMMANDS.iter().map(|command| command.name).chain(LOCAL.map(|(name, _)| name))
-}
-
-/// Every command with its usage, a line each, by name.
-fn usage() -> String {
-    let mut lines: Vec<String> = COMMANDS
-        .iter()
-        .map(|command| (command.name, command.usage))
-        .chain(LOCAL)
-        .map(|(name, usage)| format!("\t{name} {usage}\n"))
-        .collect();
-    lines.sort();
-    let first = "ZooKeeper -server host:port -client-configuration properties-file cmd args\n";
-    format!("{first}{}", lines.concat())
 }
 
 impl Shell {

@@ -130,7 +130,7 @@ fn keys(json: bool, out: &mut Output) -> Result<(), CommandError> {
             out.line(format_args!("| key | property | here | |\n|---|---|---|---|"))?;
         }
         for key in section.keys {
-            let (name, fate, note) = (key.name, key.fate, key.note);
+            let (name, fate, note) = (key.name, key.fate, key.note());
             if json {
                 out.json(&json!({
                     "key": name,

@@ -18,14 +18,18 @@ pub(super) enum CommandError {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
     #[error(
-        "{} is not a data directory: it has no version-2; give dataDir as in zoo.cfg, or the zoo.cfg itself", path.display()
+        "{} is not a data directory: it has no version-2; give dataDir as in zoo.cfg, or the \
+         zoo.cfg itself", path.display()
     )]
     NoDataDirectory { path: PathBuf },
     #[error("{} is in use by process {pid} ({name}); stop it first", path.display())]
     InUse { path: PathBuf, pid: u32, name: String },
     #[error("{} does not match the backup's manifest: {what}; use another backup", path.display())]
     Altered { path: PathBuf, what: &'static str },
-    #[error("{} cannot be understood: {reason}; use another backup, or move the manifest away to use the files as they are", path.display())]
+    #[error(
+        "{} cannot be understood: {reason}; use another backup, or move the manifest away to use \
+         the files as they are", path.display()
+    )]
     Manifest { path: PathBuf, reason: String },
     #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
     NotEmpty { path: PathBuf, hint: &'static str },

@@ -49,44 +49,48 @@ enum Subject {
 impl Subject {
     fn tell(&self, json: bool, out: &mut Output) -> Result<(), CommandError> {
         match self {
-            Self::Error(ErrorCode { code, name, meaning, remedy }) if json => {
-                out.json(&json!({ "kind": "error code", "code": code, "name": name, "meaning": meaning, "remedy": remedy }))
-            }
+            Self::Error(ErrorCode { code, name, meaning, remedy }) if json => out.json(&json!({
+                "kind": "error code",
+                "code": code,
+                "name": name,
+                "meaning": meaning,
+                "remedy": remedy,
+            })),
             Self::Error(ErrorCode { code, name, meaning, remedy }) => {
                 out.line(format_args!("{code} {name}, an error code of ZooKeeper"))?;
                 out.line(format_args!("  {meaning}\n  To do: {remedy}"))
             }
-            Self::Exit(ExitCode { of, code, meaning, remedy }) if json => {
-                out.json(&json!({ "kind": "exit code", "of": of, "code": code, "meaning": meaning, "remedy": remedy }))
-            }
+            Self::Exit(ExitCode { of, code, meaning, remedy }) if json => out.json(&json!({
+                "kind": "exit code",
+                "of": of,
+                "code": code,
+                "meaning": meaning,
+                "remedy": remedy,
+            })),
             Self::Exit(ExitCode { of, code, meaning, remedy }) => {
                 out.line(format_args!("{code}, an exit code of ferrokeeper's {of}"))?;
                 out.line(format_args!("  {meaning}\n  To do: {remedy}"))
             }
-            Self::Key(key) if json => {
-                out.json(&json!({
-                    "kind": "key",
-                    "key": key.name,
-                    "property": key.property(),
-                    "fate": key.fate.to_string(),
-                    "note": key.note,
-                    "remedy": remedy_of(key.fate),
-                }))
-            }
+            Self::Key(key) if json => out.json(&json!({
+                "kind": "key",
+                "key": key.name,
+                "property": key.property(),
+                "fate": key.fate.to_string(),
+                "note": key.note(),
+                "remedy": remedy_of(key.fate),
+            })),
             Self::Key(key) => {
                 let property = key.property().map(|name| format!(", -D{name}")).unwrap_or_default();
                 out.line(format_args!("{}, a key of zoo.cfg{property}: {}", key.name, key.fate))?;
-                out.line(format_args!("  {}\n  To do: {}", key.note, remedy_of(key.fate)))
+                out.line(format_args!("  {}\n  To do: {}", key.note(), remedy_of(key.fate)))
             }
-            Self::Message(Message { id, situation, meaning, remedy }) if json => {
-                out.json(&json!({
-                    "kind": "message",
-                    "id": id.to_string(),
-                    "situation": situation,
-                    "meaning": meaning,
-                    "remedy": remedy,
-                }))
-            }
+            Self::Message(Message { id, situation, meaning, remedy }) if json => out.json(&json!({
+                "kind": "message",
+                "id": id.to_string(),
+                "situation": situation,
+                "meaning": meaning,
+                "remedy": remedy,
+            })),
             Self::Message(Message { id, situation, meaning, remedy }) => {
                 out.line(format_args!("{id}, a message of ferrokeeper"))?;
                 out.line(format_args!("  {situation}\n  {meaning}\n  To do: {remedy}"))

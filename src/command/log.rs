@@ -11,7 +11,7 @@ use super::output::Output;
 use super::words::{Hex, Instant, ZxidRange, counted};
 use super::{Verdict, txn};
 use crate::message::MessageId;
-use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Writer};
+use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
 
 /// Show or verify transaction logs.
 #[derive(Debug, Subcommand)]
@@ -97,7 +97,8 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> 
         return Err(CommandError::Refused(
             MessageId::LOG_SHOWN_IN_PART,
             format!(
-                "not every record of {} can be read; to see what is wrong, run: ferrokeeper log verify {}",
+                "not every record of {} can be read; to see what is wrong, run: ferrokeeper log \
+                 verify {}",
                 arguments.at.display(),
                 arguments.at.display()
             ),
@@ -170,8 +171,8 @@ struct LogReport<'a> {
 
 impl<'a> LogReport<'a> {
     fn of(summary: &'a LogSummary) -> Self {
-        let remarks = |remarks: &[crate::storage::Remark]| {
-            let one = |remark: &crate::storage::Remark| json!({ "offset": remark.offset, "text": remark.text });
+        let remarks = |remarks: &[Remark]| {
+            let one = |remark: &Remark| json!({ "offset": remark.offset, "text": remark.text });
             remarks.iter().map(one).collect()
         };
         Self {

@@ -12,7 +12,7 @@ use super::config::note_for_scripts;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Folders;
-use super::state::{State, contents};
+use super::state::{State, contents, largest};
 use super::way_back;
 use super::words::{Hex, Instant, Plain, counted};
 use crate::config::{self, Config};
@@ -66,7 +66,8 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     for (dir, free) in [&folders.data_dir, &folders.data_log_dir].into_iter().zip(free) {
         if let Some(free) = free.filter(|free| *free < needed) {
             problems.push(format!(
-                "{} has {free} bytes free, and a first snapshot with {SEGMENTS} log segments needs {needed}; free some space, or lower preAllocSize",
+                "{} has {free} bytes free, and a first snapshot with {SEGMENTS} log segments \
+                 needs {needed}; free some space, or lower preAllocSize",
                 dir.display()
             ));
         }
@@ -107,19 +108,6 @@ fn needed(config: &Config, data: &State) -> u64 {
         .saturating_add(SEGMENTS.saturating_mul(segment))
 }
 
-/// The znode with the most data.
-pub(super) fn largest(database: &Database) -> (String, usize) {
-    let tree = database.tree();
-    let Some(root) = tree.find("/") else { return ("/".to_owned(), 0) };
-    let mut largest = (root, tree.data(root).map_or(0, <[u8]>::len));
-    tree.for_each_below(root, |id, len| {
-        if len > largest.1 {
-            largest = (id, len);
-        }
-    });
-    (tree.path(largest.0), largest.1)
-}
-
 /// The ids of the scheme digest that hold what a charset did not have.
 fn garbled(database: &Database) -> BTreeSet<&str> {
     let lists = database.tree().acls().iter().flat_map(|(_, list)| list.iter());
@@ -155,6 +143,7 @@ impl Report<'_> {
         let data = self.data;
         let tree = data.database.tree();
         let (largest_path, largest_length) = largest(&data.database);
+        let passed_over: Vec<_> = data.examined.passed_over.iter().map(|(file, _)| file).collect();
         out.json(&json!({
             "can_migrate": self.problems.is_empty(),
             "servers": self.servers(),
@@ -162,7 +151,7 @@ impl Report<'_> {
             "keys_in_effect": self.loaded.keys_in_effect,
             "key_notes": notes,
             "snapshot": data.examined.snapshot_file,
-            "passed_over": data.examined.passed_over.iter().map(|(file, _)| file).collect::<Vec<_>>(),
+            "passed_over": passed_over,
             "txns": data.examined.txns,
             "zxid": Hex(data.examined.last_zxid),
             "last_time": data.examined.last_time.map(Instant),
@@ -181,7 +170,6 @@ impl Report<'_> {
     }
 
     fn for_people(&self, out: &mut Output) -> Result<(), CommandError> {
-        let data = self.data;
         out.line(format_args!(
             "keys       {} in effect: {}",
             self.loaded.keys_in_effect.len(),
@@ -193,6 +181,19 @@ impl Report<'_> {
                 None => out.line(format_args!("           {}", note.text))?,
             }
         }
+        self.tell_data(out)?;
+        self.tell_cost(out)?;
+        for problem in self.problems {
+            out.line(format_args!("PROBLEM    {problem}"))?;
+        }
+        if !self.problems.is_empty() {
+            return out.line(format_args!("ferrokeeper would not start"));
+        }
+        self.tell_way(out)
+    }
+
+    fn tell_data(&self, out: &mut Output) -> Result<(), CommandError> {
+        let data = self.data;
         if let Some(file) = &data.examined.snapshot_file {
             out.line(format_args!("snapshot   {}", file.display()))?;
         }
@@ -224,11 +225,17 @@ impl Report<'_> {
         ))?;
         for id in garbled(&data.database) {
             out.line(format_args!(
-                "           WARNING [{}] digest {}: its client counts as a different user here, because the name is not ASCII",
+                "           WARNING [{}] digest {}: its client counts as a different user here, \
+                 because the name is not ASCII",
                 MessageId::ID_GARBLED,
                 Plain(id)
             ))?;
         }
+        Ok(())
+    }
+
+    /// Room and time.
+    fn tell_cost(&self, out: &mut Output) -> Result<(), CommandError> {
         let free = self.free.iter().flatten().min();
         out.line(format_args!(
             "disk       {} bytes needed, {} free",
@@ -241,14 +248,11 @@ impl Report<'_> {
         ))?;
         out.line(format_args!(
             "start      about {} ms, the time that reading took just now",
-            data.read_ms
-        ))?;
-        for problem in self.problems {
-            out.line(format_args!("PROBLEM    {problem}"))?;
-        }
-        if !self.problems.is_empty() {
-            return out.line(format_args!("ferrokeeper would not start"));
-        }
+            self.data.read_ms
+        ))
+    }
+
+    fn tell_way(&self, out: &mut Output) -> Result<(), CommandError> {
         let file = self.file.display();
         match self.servers() {
             1 => {
@@ -256,15 +260,18 @@ impl Report<'_> {
                     "to move    stop ZooKeeper, then run: ferrokeeper server {file}"
                 ))?;
                 out.line(format_args!(
-                    "to go back stop ferrokeeper, then start ZooKeeper with the same {file}; ZooKeeper can read the directory until ferrokeeper data seal"
+                    "to go back stop ferrokeeper, then start ZooKeeper with the same {file}; \
+                     ZooKeeper can read the directory until ferrokeeper data seal"
                 ))
             }
             servers => {
                 out.line(format_args!(
-                    "to move    check the other servers too, stop ZooKeeper on all {servers} servers, then run on each: ferrokeeper server {file}"
+                    "to move    check the other servers too, stop ZooKeeper on all {servers} \
+                     servers, then run on each: ferrokeeper server {file}"
                 ))?;
                 out.line(format_args!(
-                    "to go back stop ferrokeeper on all of them, then start ZooKeeper with the same {file}"
+                    "to go back stop ferrokeeper on all of them, then start ZooKeeper with the \
+                     same {file}"
                 ))
             }
         }

@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::Verdict;
 use super::backup::{MANIFEST, Manifest, in_hex};
-use super::data::stamp;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::{Place, above_version};
 use super::progress::Progress;
 use super::state::contents;
-use super::words::{Hex, Instant, counted};
+use super::words::{Hex, Instant, counted, stamp};
+use crate::engine::database::Database;
 use crate::message::MessageId;
-use crate::storage::{self, Disk, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
+use crate::storage::{self, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
 
 /// Create a data directory from a backup, or from a copy of ZooKeeper's.
 #[derive(Debug, Args)]
@@ -54,20 +54,10 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
     let source = folders.look()?;
     let manifest = verify(&folders.data_dir)?;
 
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let data_dir = above_version(&arguments.target);
     let log_dir = arguments.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
-    let target = Target::new(disk, data_dir.clone(), log_dir.clone());
-    let has_data = match target.expect_empty() {
-        Ok(()) => false,
-        Err(StorageError::NotEmpty { .. }) if arguments.replace => true,
-        Err(StorageError::NotEmpty { folder }) => {
-            let hint =
-                ", or use --replace, which moves the existing files into a folder next to it";
-            return Err(CommandError::NotEmpty { path: folder, hint });
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let target = Target::new(Arc::new(RealDisk), data_dir.clone(), log_dir.clone());
+    let has_data = has_data(&target, arguments.replace)?;
 
     let zxid_max = match (arguments.to_zxid, arguments.to_time) {
         (Some(zxid), _) => zxid.0,
@@ -101,51 +91,95 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         drop(held);
     }
 
-    if arguments.json {
-        out.json(&json!({
-            "done": !arguments.dry_run,
-            "verified": manifest.is_some(),
-            "zxid": Hex(examined.last_zxid),
-            "last_time": examined.last_time.map(Instant),
-            "znodes": database.tree().count(),
-            "sessions": database.sessions().len(),
-            "digest": database.tree().digest().map(Hex),
-            "left_out": left_out.txns,
-            "moved": moved,
-        }))?;
-        return Ok(Verdict::Fine);
-    }
-    let would = if arguments.dry_run { "would create" } else { "created" };
-    out.line(format_args!("{would} {}", data_dir.display()))?;
-    match &manifest {
-        Some(manifest) => out.line(format_args!(
-            "backup     taken {}, {} with matching checksums",
-            manifest.taken,
-            counted(manifest.files.len() as u64, "file")
-        ))?,
-        None => out.line(format_args!(
-            "backup     a plain copy, without a manifest to check it against"
-        ))?,
-    }
-    let of = examined.last_time.map(|time| format!(", of {}", Instant(time))).unwrap_or_default();
-    out.line(format_args!("state      {}{of}", Hex(examined.last_zxid)))?;
-    for line in contents(&database) {
-        out.line(format_args!("{line}"))?;
-    }
-    if let (Some((first, begin)), Some((last, end))) = (left_out.first, left_out.last) {
-        out.line(format_args!(
-            "left out   {}, {} of {} to {} of {}",
-            counted(left_out.txns, "transaction"),
-            Hex(first),
-            Instant(begin),
-            Hex(last),
-            Instant(end)
-        ))?;
-    }
-    if let Some(moved) = moved {
-        out.line(format_args!("moved      the previous files to {}", moved.display()))?;
+    let dry_run = arguments.dry_run;
+    let data_dir = &data_dir;
+    let report = Report { dry_run, data_dir, manifest, examined, database, left_out, moved };
+    match arguments.json {
+        true => report.for_scripts(out)?,
+        false => report.for_people(out)?,
     }
     Ok(Verdict::Fine)
+}
+
+/// Whether there is data that `replaces` allows to move.
+fn has_data(target: &Target, replaces: bool) -> Result<bool, CommandError> {
+    match target.expect_empty() {
+        Ok(()) => Ok(false),
+        Err(StorageError::NotEmpty { .. }) if replaces => Ok(true),
+        Err(StorageError::NotEmpty { folder }) => {
+            let hint =
+                ", or use --replace, which moves the existing files into a folder next to it";
+            Err(CommandError::NotEmpty { path: folder, hint })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What was done, or would be.
+struct Report<'a> {
+    dry_run: bool,
+    data_dir: &'a Path,
+    manifest: Option<Manifest>,
+    examined: Examined,
+    database: Database,
+    left_out: Loss,
+    /// The folder that the previous files are in.
+    moved: Option<PathBuf>,
+}
+
+impl Report<'_> {
+    fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
+        out.json(&json!({
+            "done": !self.dry_run,
+            "verified": self.manifest.is_some(),
+            "zxid": Hex(self.examined.last_zxid),
+            "last_time": self.examined.last_time.map(Instant),
+            "znodes": self.database.tree().count(),
+            "sessions": self.database.sessions().len(),
+            "digest": self.database.tree().digest().map(Hex),
+            "left_out": self.left_out.txns,
+            "moved": self.moved,
+        }))
+    }
+
+    fn for_people(&self, out: &mut Output) -> Result<(), CommandError> {
+        let would = if self.dry_run { "would create" } else { "created" };
+        out.line(format_args!("{would} {}", self.data_dir.display()))?;
+        match &self.manifest {
+            Some(manifest) => out.line(format_args!(
+                "backup     taken {}, {} with matching checksums",
+                manifest.taken,
+                counted(manifest.files.len() as u64, "file")
+            ))?,
+            None => out.line(format_args!(
+                "backup     a plain copy, without a manifest to check it against"
+            ))?,
+        }
+        let of = self
+            .examined
+            .last_time
+            .map(|time| format!(", of {}", Instant(time)))
+            .unwrap_or_default();
+        out.line(format_args!("state      {}{of}", Hex(self.examined.last_zxid)))?;
+        for line in contents(&self.database) {
+            out.line(format_args!("{line}"))?;
+        }
+        if let (Some((first, begin)), Some((last, end))) = (self.left_out.first, self.left_out.last)
+        {
+            out.line(format_args!(
+                "left out   {}, {} of {} to {} of {}",
+                counted(self.left_out.txns, "transaction"),
+                Hex(first),
+                Instant(begin),
+                Hex(last),
+                Instant(end)
+            ))?;
+        }
+        if let Some(moved) = &self.moved {
+            out.line(format_args!("moved      the previous files to {}", moved.display()))?;
+        }
+        Ok(())
+    }
 }
 
 /// Compares the files with the manifest; `None` for a folder without one.

@@ -277,7 +277,8 @@ impl Visit for Show<'_> {
     fn header(&mut self, id: &SnapshotId) -> Result<(), CommandError> {
         if self.arguments.json {
             return self.out.json(&json!({
-                "type": "snapshot", "file": self.arguments.file, "zxid": Hex(id.zxid), "writer": writer(id),
+                "type": "snapshot", "file": self.arguments.file, "zxid": Hex(id.zxid),
+                "writer": writer(id),
             }));
         }
         let file = self.arguments.file.display();
@@ -332,7 +333,8 @@ impl Visit for Show<'_> {
             owner => format!(" owner={}", Hex(owner)),
         };
         self.out.line(format_args!(
-            "{} {shown} czxid={} mzxid={} pzxid={} ctime={} mtime={} version={} cversion={} aversion={}{owner} acl={}",
+            "{} {shown} czxid={} mzxid={} pzxid={} ctime={} mtime={} version={} cversion={} \
+             aversion={}{owner} acl={}",
             Plain(path),
             Hex(stat.czxid),
             Hex(stat.mzxid),
@@ -373,7 +375,8 @@ fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
         }
         // A start goes on as well.
         (Some(said), Some(_)) => format!(
-            "ZooKeeper recorded the digest {said}, but the znodes give {sum}: ZooKeeper's digests are wrong after a create with the flags of a container"
+            "ZooKeeper recorded the digest {said}, but the znodes give {sum}: ZooKeeper's digests \
+             are wrong after a create with the flags of a container"
         ),
         (Some(said), None) => format!(
             "the digest {said} is that of the tree at its end; the znodes as written give {sum}"
@@ -427,7 +430,8 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             if json {
                 out.json(&json!({
                     "file": file, "valid": true, "zxid": Hex(id.zxid), "writer": writer(&id),
-                    "znodes": counts.znodes, "sessions": counts.sessions, "ephemerals": counts.ephemerals,
+                    "znodes": counts.znodes, "sessions": counts.sessions,
+                    "ephemerals": counts.ephemerals,
                     "data_bytes": counts.data_bytes,
                     "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
                     "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
@@ -447,7 +451,8 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
             if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
                 out.line(format_args!(
-                    "  note: written while transactions went on; it contains some of them, up to {}",
+                    "  note: written while transactions went on; it contains some of them, up to \
+                     {}",
                     Hex(newest)
                 ))?;
             }

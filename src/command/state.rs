@@ -173,3 +173,16 @@ impl Replay for Census {
         self.inner.txn(record)
     }
 }
+
+/// The znode with the most data.
+pub(super) fn largest(database: &Database) -> (String, usize) {
+    let tree = database.tree();
+    let Some(root) = tree.find("/") else { return ("/".to_owned(), 0) };
+    let mut largest = (root, tree.data(root).map_or(0, <[u8]>::len));
+    tree.for_each_below(root, |id, len| {
+        if len > largest.1 {
+            largest = (id, len);
+        }
+    });
+    (tree.path(largest.0), largest.1)
+}

@@ -12,10 +12,9 @@ use serde_json::json;
 use super::Verdict;
 use super::config::note_for_scripts;
 use super::error::CommandError;
-use super::migrate::largest;
 use super::output::Output;
 use super::place::{Folders, Place};
-use super::state::{State, contents};
+use super::state::{State, contents, largest};
 use super::words::{Hex, Plain, counted};
 use crate::config::{self, Config, Loaded};
 use crate::engine::Owner;
@@ -74,7 +73,8 @@ pub(super) fn check(
     }
     if let Err(CommandError::InUse { path, pid, name }) = folders.expect_unused() {
         report.costs.push(format!(
-            "{} is in use by process {pid} ({name}): stop it with SIGTERM and check again; this is what its directory holds now",
+            "{} is in use by process {pid} ({name}): stop it with SIGTERM and check again; this \
+             is what its directory holds now",
             path.display()
         ));
     }
@@ -180,7 +180,9 @@ impl Report<'_> {
         let is_voter = ensemble.is_some_and(|its| its.ids(false).any(|id| id == its.my_id));
         if is_empty && self.member.is_none() && is_voter {
             self.problems.push(
-                "the directory has no data, but zoo.cfg lists this server as a voter: ZooKeeper would count its vote, and so could form a majority that lacks acknowledged transactions; run ferrokeeper until /health/ready is 200 on all servers"
+                "the directory has no data, but zoo.cfg lists this server as a voter: ZooKeeper \
+                 would count its vote, and so could form a majority that lacks acknowledged \
+                 transactions; run ferrokeeper until /health/ready is 200 on all servers"
                     .to_owned(),
             );
         }
@@ -190,7 +192,9 @@ impl Report<'_> {
         match &self.data.examined.end {
             LogEnd::Damaged(error) => self.problems.push(format!("[{}] {error}", error.id())),
             LogEnd::Torn { path, offset, bytes } => self.problems.push(format!(
-                "{} has {bytes} torn bytes at offset {offset}, as left by a crash or a write in progress, and ZooKeeper may not start with them: start ferrokeeper once more, which cuts them off, and then stop it with SIGTERM",
+                "{} has {bytes} torn bytes at offset {offset}, as left by a crash or a write in \
+                 progress, and ZooKeeper may not start with them: start ferrokeeper once more, \
+                 which cuts them off, and then stop it with SIGTERM",
                 path.display()
             )),
             LogEnd::Clean | LogEnd::Reached { .. } => {}
@@ -202,7 +206,8 @@ impl Report<'_> {
             let ephemerals: usize = self.ending.iter().map(|(_, ephemerals)| ephemerals).sum();
             let names = self.ending.iter().map(|(session, _)| format!("{:#x}", session.0));
             self.costs.push(format!(
-                "{} would expire, with {}: their passwords depend on session.key, which ZooKeeper does not know: {}",
+                "{} would expire, with {}: their passwords depend on session.key, which ZooKeeper \
+                 does not know: {}",
                 counted(self.ending.len() as u64, "session"),
                 counted(ephemerals as u64, "ephemeral znode"),
                 named(names)
@@ -214,14 +219,16 @@ impl Report<'_> {
             "set jute.maxbuffer for ZooKeeper's JVM, with -D: it does not read it from zoo.cfg";
         if data > limit {
             self.problems.push(format!(
-                "{} has {data} bytes, and ZooKeeper cannot read a snapshot in which a znode has more than {limit}; {raise}",
+                "{} has {data} bytes, and ZooKeeper cannot read a snapshot in which a znode has \
+                 more than {limit}; {raise}",
                 Plain(&path)
             ));
         }
         let record = self.data.longest_record;
         if record > limit {
             self.problems.push(format!(
-                "the log has a transaction of {record} bytes, and ZooKeeper cannot read one of more than {limit}; {raise}"
+                "the log has a transaction of {record} bytes, and ZooKeeper cannot read one of \
+                 more than {limit}; {raise}"
             ));
         }
         if !self.ttl.is_empty() {
@@ -230,10 +237,12 @@ impl Report<'_> {
             match self.config() {
                 Some(config) if config.extended_types_enabled => {}
                 Some(_) => self.problems.push(format!(
-                    "{count} with a time to live would be taken for ephemeral, and deleted, without extendedTypesEnabled=true: {names}"
+                    "{count} with a time to live would be taken for ephemeral, and deleted, \
+                     without extendedTypesEnabled=true: {names}"
                 )),
                 None => self.costs.push(format!(
-                    "{count} with a time to live would be deleted, unless ZooKeeper's zoo.cfg has extendedTypesEnabled=true: {names}"
+                    "{count} with a time to live would be deleted, unless ZooKeeper's zoo.cfg has \
+                     extendedTypesEnabled=true: {names}"
                 )),
             }
         }
@@ -244,7 +253,8 @@ impl Report<'_> {
         let ids: BTreeSet<&str> = ids.filter(|id| !id.is_ascii()).collect();
         if !ids.is_empty() {
             self.costs.push(format!(
-                "clients with these digest ids count as different users unless ZooKeeper's JVM has -Dfile.encoding=UTF-8, because their names are not ASCII: {}",
+                "clients with these digest ids count as different users unless ZooKeeper's JVM \
+                 has -Dfile.encoding=UTF-8, because their names are not ASCII: {}",
                 named(ids.iter().map(|id| Plain(id).to_string()))
             ));
         }
@@ -265,7 +275,8 @@ impl Report<'_> {
         }
         if member.clears || member.replaces != 0 || member.founds {
             found.push(
-                "the directory is between two states: what it has is to be replaced by the ensemble's data; start ferrokeeper until /health/ready is 200"
+                "the directory is between two states: what it has is to be replaced by the \
+                 ensemble's data; start ferrokeeper until /health/ready is 200"
                     .to_owned(),
             );
         }
@@ -284,11 +295,13 @@ impl Report<'_> {
         match self.config().map(|config| &config.ensemble) {
             None if votes => {}
             None => self.costs.push(
-                "this member does not vote, and may lack acknowledged transactions; ZooKeeper would count its vote if zoo.cfg lists it as a voter"
+                "this member does not vote, and may lack acknowledged transactions; ZooKeeper \
+                 would count its vote if zoo.cfg lists it as a voter"
                     .to_owned(),
             ),
             Some(None) => self.costs.push(format!(
-                "zoo.cfg has no list of servers, but this is the directory of one of {}: a standalone ZooKeeper would have only what this one had",
+                "zoo.cfg has no list of servers, but this is the directory of one of {}: a \
+                 standalone ZooKeeper would have only what this one had",
                 counted(voters.len() as u64, "voter")
             )),
             Some(Some(ensemble)) => {
@@ -296,14 +309,17 @@ impl Report<'_> {
                 let early = &listed - &voters;
                 if !early.is_empty() {
                     found.push(format!(
-                        "these servers are voters in zoo.cfg but do not vote yet: {}; ZooKeeper would count their votes, but they may lack acknowledged transactions; run ferrokeeper until /health/ready is 200 on all servers",
+                        "these servers are voters in zoo.cfg but do not vote yet: {}; ZooKeeper \
+                         would count their votes, but they may lack acknowledged transactions; \
+                         run ferrokeeper until /health/ready is 200 on all servers",
                         servers(&early)
                     ));
                 }
                 let unlisted = &voters - &listed;
                 if !unlisted.is_empty() {
                     found.push(format!(
-                        "these servers vote but are not voters in zoo.cfg: {}; acknowledged transactions may be on them and not on a majority of the others",
+                        "these servers vote but are not voters in zoo.cfg: {}; acknowledged \
+                         transactions may be on them and not on a majority of the others",
                         servers(&unlisted)
                     ));
                 }
@@ -323,11 +339,14 @@ impl Report<'_> {
         let [current, accepted] = self.epochs.map(|epoch| epoch.unwrap_or(of_log));
         if of_log > current {
             self.problems.push(format!(
-                "currentEpoch is {current}, but the last transaction is of epoch {of_log}; ZooKeeper does not start like that: start ferrokeeper once more, and stop it with SIGTERM"
+                "currentEpoch is {current}, but the last transaction is of epoch {of_log}; \
+                 ZooKeeper does not start like that: start ferrokeeper once more, and stop it \
+                 with SIGTERM"
             ));
         } else if accepted < current {
             self.problems.push(format!(
-                "acceptedEpoch is {accepted}, less than currentEpoch, {current}; ZooKeeper does not start like that: start ferrokeeper once more, and stop it with SIGTERM"
+                "acceptedEpoch is {accepted}, less than currentEpoch, {current}; ZooKeeper does \
+                 not start like that: start ferrokeeper once more, and stop it with SIGTERM"
             ));
         }
     }
@@ -336,10 +355,17 @@ impl Report<'_> {
         for key in self.keys_only_here().to_vec() {
             self.costs.push(match key.as_str() {
                 "quorum.auth.secretFile" => format!(
-                    "{key} is ferrokeeper's own: ZooKeeper's servers do not use it to authenticate each other"
+                    "{key} is ferrokeeper's own: ZooKeeper's servers do not use it to \
+                     authenticate each other"
                 ),
-                key if config::known_key(key).is_some_and(|known| known.property().is_some_and(|property| property == known.name)) => {
-                    format!("{key} is in effect here, but ZooKeeper does not read it from zoo.cfg: set it with -D")
+                key if config::known_key(key).is_some_and(|known| {
+                    known.property().is_some_and(|property| property == known.name)
+                }) =>
+                {
+                    format!(
+                        "{key} is in effect here, but ZooKeeper does not read it from \
+                             zoo.cfg: set it with -D"
+                    )
                 }
                 _ => format!("{key} is ferrokeeper's own, and ZooKeeper ignores it"),
             });
@@ -349,7 +375,8 @@ impl Report<'_> {
         };
         if !is_set("autopurge.purgeInterval") {
             self.costs.push(
-                "autopurge.purgeInterval is not set: ZooKeeper never purges old snapshots and logs then"
+                "autopurge.purgeInterval is not set: ZooKeeper never purges old snapshots and \
+                 logs then"
                     .to_owned(),
             );
         }
@@ -361,6 +388,7 @@ impl Report<'_> {
         let ending = self.ending.iter().map(
             |(session, ephemerals)| json!({ "session": Hex(session.0), "ephemerals": ephemerals }),
         );
+        let ephemerals_ending: usize = self.ending.iter().map(|(_, ephemerals)| ephemerals).sum();
         let notes = self.loaded.iter().flat_map(|loaded| &loaded.notes).map(note_for_scripts);
         out.json(&json!({
             "can_go_back": self.problems.is_empty(),
@@ -373,7 +401,7 @@ impl Report<'_> {
             "ephemerals": tree.ephemerals_count(),
             "sessions": data.database.sessions().len(),
             "sessions_ending": ending.collect::<Vec<_>>(),
-            "ephemerals_ending": self.ending.iter().map(|(_, ephemerals)| ephemerals).sum::<usize>(),
+            "ephemerals_ending": ephemerals_ending,
             "ttl_znodes": self.ttl.len(),
             "longest_record": data.longest_record,
             "record_max": self.record_max(),
@@ -414,7 +442,8 @@ impl Report<'_> {
         out.line(format_args!("passwords  {passwords}"))?;
         if let Some(RaftState { id, members, .. }) = &self.member {
             out.line(format_args!(
-                "member     {id} of an ensemble of {}; what the others have is not known here: check each server",
+                "member     {id} of an ensemble of {}; what the others have is not known here: \
+                 check each server",
                 counted(members.voters.len() as u64, "voter")
             ))?;
         }
@@ -437,7 +466,8 @@ impl Report<'_> {
         };
         match self.loaded {
             Some(_) => out.line(format_args!(
-                "to go back {checks}stop {whom} with SIGTERM, then start ZooKeeper 3.9.5 with the same {}",
+                "to go back {checks}stop {whom} with SIGTERM, then start ZooKeeper 3.9.5 with the \
+                 same {}",
                 self.at.display()
             )),
             None => out.line(format_args!(

@@ -1,6 +1,7 @@
 //! Zxids, sessions, times and bytes as the tools take and show them.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -68,7 +69,8 @@ impl std::str::FromStr for Instant {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let time = OffsetDateTime::parse(word, &Rfc3339).map_err(|_| {
-            "expected a time with a time zone, such as 2026-03-01T12:00:00Z or 2026-03-01T13:00:00.250+01:00"
+            "expected a time with a time zone, such as 2026-03-01T12:00:00Z or \
+             2026-03-01T13:00:00.250+01:00"
                 .to_owned()
         })?;
         let ms = time.unix_timestamp_nanos().div_euclid(1_000_000);
@@ -170,6 +172,13 @@ pub(super) fn is_below(path: &str, top: &str) -> bool {
 /// `1 znode`, `2 znodes`.
 pub(super) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// The second, for the name of a folder.
+pub(super) fn stamp() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    Instant(ms).to_string().replace([':', '-'], "").replace('.', "")
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Access {
                 format!("{place}: skipACL=yes: ACLs are not checked, anyone may do anything"),
             ));
         }
-        let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", true, notes)
+        let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", notes)
             .then(|| DigestScheme::from_settings(settings))
             .transpose()?;
         let ensemble =
@@ -152,7 +152,7 @@ fn enforced(
     settings: &Settings,
     notes: &mut Vec<Note>,
 ) -> Result<Option<Vec<String>>, ConfigError> {
-    if !property_bool(settings, "enforce.auth.enabled", false, notes) {
+    if !property_bool(settings, "enforce.auth.enabled", notes) {
         return Ok(None);
     }
     let key = "enforce.auth.schemes";

@@ -4,32 +4,30 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::settings::Settings;
-use super::standalone::property;
-use super::value::{Number, address, property_bool};
+use super::value::{address, limit, millis, port, property_bool, text};
 use super::{ConfigError, ListenAddress, Note};
 
 /// The AdminServer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Its port (`admin.serverAddress`, `admin.serverPort`, 8080).
+    /// Its port (`admin.serverAddress`, `admin.serverPort`).
     pub listen: ListenAddress,
-    /// How long a connection may be without an answer (`admin.idleTimeout`, 30 s); `None` is
+    /// How long a connection may be without an answer (`admin.idleTimeout`); `None` is
     /// without a limit.
     pub idle_timeout: Option<Duration>,
-    /// The path of the commands (`admin.commandURL`, `/commands`), without a slash at its end.
+    /// The path of the commands (`admin.commandURL`), without a slash at its end.
     pub command_url: String,
     /// Time between two snapshots that are asked for, and between two that are sent
-    /// (`admin.rateLimiterIntervalInMS`, 5 minutes).
+    /// (`admin.rateLimiterIntervalInMS`).
     pub rate_limiter_interval: Duration,
-    /// Whether snapshots are given (`admin.snapshot.enabled`, true).
+    /// Whether snapshots are given (`admin.snapshot.enabled`).
     pub snapshot_enabled: bool,
-    /// Whether snapshots are taken that are sent (`admin.restore.enabled`, true).
+    /// Whether snapshots are taken that are sent (`admin.restore.enabled`).
     pub restore_enabled: bool,
     /// Whether who connects other than over loopback needs no more than ZooKeeper asks for
-    /// (`admin.remote.allowWorld`, false).
+    /// (`admin.remote.allowWorld`).
     pub remote_allow_world: bool,
-    /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`,
-    /// false).
+    /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`).
     pub x_forwarded_for: bool,
 }
 
@@ -51,28 +49,21 @@ impl Admin {
             false if !has_file => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             _ => address(settings, "admin.serverAddress")?,
         };
-        let port = property("admin.serverPort", 8080, 0, "a TCP port");
-        let port = Number { range: 0..=u16::MAX.into(), ..port }.read(settings)?;
-        let milliseconds =
-            |key, default, least| property(key, default, least, "a number of milliseconds");
-        let idle =
-            milliseconds("admin.idleTimeout", 30_000, i64::from(i32::MIN)).read_limit(settings)?;
-        let interval =
-            milliseconds("admin.rateLimiterIntervalInMS", 300_000, 0).read_u32(settings)?;
-        let url = settings.get("admin.commandURL").map_or("/commands", |setting| &setting.value);
-        let url = url.trim_matches('/');
+        let port = port(settings, "admin.serverPort")?;
+        let idle = limit(settings, "admin.idleTimeout")?;
+        let rate_limiter_interval = millis(settings, "admin.rateLimiterIntervalInMS")?;
+        let url = text(settings, "admin.commandURL").trim_matches('/');
         Ok(Some(Self {
-            listen: ListenAddress { address, port: u16::try_from(port).unwrap_or_default() },
+            listen: ListenAddress { address, port },
             idle_timeout: idle.map(|ms| Duration::from_millis(ms.get().into())),
             command_url: if url.is_empty() { String::new() } else { format!("/{url}") },
-            rate_limiter_interval: Duration::from_millis(interval.into()),
-            snapshot_enabled: property_bool(settings, "admin.snapshot.enabled", true, notes),
-            restore_enabled: property_bool(settings, "admin.restore.enabled", true, notes),
-            remote_allow_world: property_bool(settings, "admin.remote.allowWorld", false, notes),
+            rate_limiter_interval,
+            snapshot_enabled: property_bool(settings, "admin.snapshot.enabled", notes),
+            restore_enabled: property_bool(settings, "admin.restore.enabled", notes),
+            remote_allow_world: property_bool(settings, "admin.remote.allowWorld", notes),
             x_forwarded_for: property_bool(
                 settings,
                 "IPAuthenticationProvider.usexforwardedfor",
-                false,
                 notes,
             ),
         }))

@@ -115,7 +115,7 @@ fn defaults_are_those_of_zookeeper() {
         logs: Logs::default(),
         memory_limit_bytes: None,
         unread_limit_bytes: None,
-        reaper: Reaper {
+        containers: Containers {
             check_interval: Duration::from_secs(60),
             max_per_minute: 10_000,
             max_never_used: None,
@@ -305,11 +305,11 @@ fn every_key_in_effect_sets_its_field() {
         ("enforceQuota=true", |c| c.enforce_quota = true),
         ("reconfigEnabled=true", |c| c.reconfig_enabled = true),
         ("znode.container.checkIntervalMs=500", |c| {
-            c.reaper.check_interval = Duration::from_millis(500);
+            c.containers.check_interval = Duration::from_millis(500);
         }),
-        ("znode.container.maxPerMinute=7", |c| c.reaper.max_per_minute = 7),
+        ("znode.container.maxPerMinute=7", |c| c.containers.max_per_minute = 7),
         ("znode.container.maxNeverUsedIntervalMs=9", |c| {
-            c.reaper.max_never_used = Some(Duration::from_millis(9));
+            c.containers.max_never_used = Some(Duration::from_millis(9));
         }),
         ("nio.sessionlessCnxnTimeout=1", |c| c.sessionless_timeout = Duration::from_millis(1)),
         ("clientTcpKeepAlive=true", |c| c.client_tcp_keep_alive = true),
@@ -565,7 +565,7 @@ fn a_property_that_is_no_number_is_the_default_and_a_warning() {
         assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
         assert!(notes[0].ends_with("; the default is used, as in ZooKeeper"), "{notes:?}");
     }
-    assert_eq!(config("znode.container.maxNeverUsedIntervalMs=0x10").reaper.max_never_used, {
+    assert_eq!(config("znode.container.maxNeverUsedIntervalMs=0x10").containers.max_never_used, {
         Some(Duration::from_millis(16))
     });
 }

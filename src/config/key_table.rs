@@ -6,18 +6,24 @@ use super::keys::Refusal::{
 };
 use super::keys::Section;
 use super::keys::Syntax::{Bool, Int, Long, LongDecimal, PeerType, Text};
-use super::keys::{bare, either, in_file, property};
+use super::keys::{INT_MAX, INT_MIN, Range, bare, either, from, in_file, property};
+
+const PORT: Range = Range { least: 0, most: u16::MAX as i64 };
+const IN_KB: Range = Range { least: i64::MIN, most: i64::MAX >> 10 };
+const MS: &str = "a number of milliseconds";
 
 const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
-const PATH_STATS: &str = "Paths are always counted, and never logged: see `ferrokeeper top` and the command `hot_paths`.";
+const PATH_STATS: &str = "Paths are always counted, and never logged: \
+                          see `ferrokeeper top` and the command `hot_paths`.";
 const INSIDE: &str = "Tunes internals of Apache ZooKeeper.";
 const CLIENTS: &str = "Read by clients only.";
 const OTHER_WAY: &str = "Servers connect to each other in a different way.";
 const RAFT: &str = "Servers elect by Raft.";
 const CATCHES_UP: &str = "A follower catches up from the leader's log, as far back as that goes.";
-const NO_QUORUM_SASL: &str = "`true` is refused in an ensemble: there is no SASL between servers; use `quorum.auth.secretFile` or `sslQuorum`.";
+const NO_QUORUM_SASL: &str = "`true` is refused in an ensemble: there is no SASL between servers; \
+     use `quorum.auth.secretFile` or `sslQuorum`.";
 const WATCHES: &str = "A watch is removed when its connection ends.";
 const NO_JVM: &str = "There is no JVM to pause.";
 const TESTS: &str = "For ZooKeeper's own tests.";
@@ -32,25 +38,32 @@ const LOG_LEVEL: &str = "Configures log4j or logback; here, `FERROKEEPER_LOG` se
 const LOG_FILE: &str =
     "Configures log4j or logback; here, `log.dir` and `log.file` set the log file.";
 
-/// In the order of the documentation.
+/// In the order of the documentation; `{default}` in a sentence is the default of its row.
 #[rustfmt::skip] // A row is a line, as in any table.
 pub const KEYS: &[Section] = &[
     Section { heading: "Directories and files", keys: &[
         in_file("dataDir", Text, Works, "Parent of `version-2` with the snapshots; no default."),
         in_file("dataLogDir", Text, Works, "Parent of `version-2` with the log; default `dataDir`."),
-        property("datadir.autocreate", Text, Works, "Whether missing folders are created; default true."),
-        property("db.autocreate", Text, Works, "Whether an empty folder counts as a new database; default true."),
-        property("snapshot.trust.empty", Text, Works, "Whether a standalone server accepts logs without a snapshot as the complete state; default false."),
+        property("datadir.autocreate", Text, Works, "Whether missing folders are created; default {default}.").flag(true),
+        property("db.autocreate", Text, Works, "Whether an empty folder counts as a new database; default {default}.").flag(true),
+        property("snapshot.trust.empty", Text, Works, "Whether a standalone server accepts logs without a snapshot as the complete state; default {default}.").flag(false),
         property("snapshot.compression.method", Text, Works, "`gz` or `snappy`: how snapshots are compressed; all three forms can be read."),
-        property("preAllocSize", LongDecimal, Better, "Size of a log segment in KB, default 65536; segments are prepared in advance, so that no write waits for one."),
-        property("txnLogSizeLimitInKb", Long, Works, "Size of a log segment in KB, if less than `preAllocSize`; -1 means no limit."),
-        property("snapCount", Int, Works, "Transactions between snapshots; default 100000."),
-        property("snapSizeLimitInKb", Long, Works, "KB of log between snapshots, default 4194304; 0 or less means no limit."),
+        property("preAllocSize", LongDecimal, Better, "Size of a log segment in KB, default {default}; segments are prepared in advance, so that no write waits for one.")
+            .number(64 << 10, IN_KB, "a number of KB"),
+        property("txnLogSizeLimitInKb", Long, Works, "Size of a log segment in KB, if less than `preAllocSize`; -1 means no limit.")
+            .number(-1, IN_KB, "a number of KB"),
+        property("snapCount", Int, Works, "Transactions between snapshots; default {default}.")
+            .number(100_000, from(INT_MIN), "a number of transactions"),
+        property("snapSizeLimitInKb", Long, Works, "KB of log between snapshots, default {default}; 0 or less means no limit.")
+            .number(4 << 20, IN_KB, "a number of KB"),
         property("forceSync", Text, Works, "Only `no` leaves the log unsynced; acknowledged changes can then be lost."),
-        either("fsync.warningthresholdms", Long, Better, "ms; a slower sync is logged and counted, and one that hangs is reported while it hangs."),
-        in_file("autopurge.purgeInterval", Int, Better, "Hours; 0 means never; if not set, every hour. Files written by ZooKeeper stay until `data seal`."),
-        in_file("autopurge.snapRetainCount", Int, Works, "Number of snapshots that a purge keeps; default 3, which is also the minimum."),
-        property("digest.enabled", Text, Works, "Whether the log and the snapshots contain the tree's digest; default true."),
+        either("fsync.warningthresholdms", Long, Better, "ms; a slower sync is logged and counted, and one that hangs is reported while it hangs.")
+            .number(1000, from(0), MS),
+        in_file("autopurge.purgeInterval", Int, Better, "Hours; 0 means never; if not set, every hour. Files written by ZooKeeper stay until `data seal`.")
+            .number(1, from(INT_MIN), "a number of hours"),
+        in_file("autopurge.snapRetainCount", Int, Works, "Number of snapshots that a purge keeps; default {default}, which is also the minimum.")
+            .number(3, from(INT_MIN), "a number of snapshots"),
+        property("digest.enabled", Text, Works, "Whether the log and the snapshots contain the tree's digest; default {default}.").flag(true),
         property("flushDelay", Text, Meaningless, "Requests that arrive during a sync go with the next sync, without a delay."),
         property("maxWriteQueuePollTime", Text, Meaningless, "Requests that arrive during a sync go with the next sync, without a delay."),
         property("maxBatchSize", Text, Meaningless, "Requests that arrive during a sync go with the next sync, up to a limit in bytes."),
@@ -58,28 +71,43 @@ pub const KEYS: &[Section] = &[
         property("serializeLastProcessedZxid.enabled", Text, Meaningless, "A snapshot always ends with the last zxid, unless `digest.enabled` is false."),
     ] },
     Section { heading: "Clients", keys: &[
-        in_file("clientPort", Int, Works, "TCP port for clients, unencrypted."),
+        in_file("clientPort", Int, Works, "TCP port for clients, unencrypted.")
+            .number(0, PORT, "a TCP port"),
         in_file("clientPortAddress", Text, Works, "Address for that port; default all."),
-        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096; ZooKeeper: 50."),
-        property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default false."),
-        in_file("maxClientCnxns", Int, Works, "Connections from one address, default 60; 0 means no limit."),
-        property("maxCnxns", Int, Works, "Connections in total; 0 means no limit."),
-        in_file("tickTime", Int, Works, "ms, default 3000; the unit of the limits below."),
-        in_file("minSessionTimeout", Int, Works, "ms; default 2 ticks."),
-        in_file("maxSessionTimeout", Int, Works, "ms; default 20 ticks."),
-        property("nio.sessionlessCnxnTimeout", Int, Works, "ms within which a connection must open a session; default 10000."),
-        property("globalOutstandingLimit", Int, Works, "Requests waiting to be ordered, default 1000; beyond that, sockets are not read."),
-        bare("jute.maxbuffer", Int, Works, "Bytes of a request frame, default 1048575; also read from zoo.cfg."),
-        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; default the same number again, at least 1024. Longer records, which ZooKeeper cannot read back, are refused."),
-        property("enforceQuota", Text, Works, "Whether hard quotas are enforced; default false."),
-        property("extendedTypesEnabled", Text, Works, "Whether there are TTL znodes; default false."),
+        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096; ZooKeeper: 50.")
+            .number(-1, from(INT_MIN), "a number of connections"),
+        property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default {default}.").flag(false),
+        in_file("maxClientCnxns", Int, Works, "Connections from one address, default {default}; 0 means no limit.")
+            .number(60, from(INT_MIN), "a number of connections"),
+        property("maxCnxns", Int, Works, "Connections in total; 0 means no limit.")
+            .number(0, from(-INT_MAX), "a number of connections"),
+        in_file("tickTime", Int, Works, "ms, default {default}; the unit of the limits below.")
+            .number(3000, from(1), MS),
+        in_file("minSessionTimeout", Int, Works, "ms; default 2 ticks.")
+            .number(-1, from(-1), MS),
+        in_file("maxSessionTimeout", Int, Works, "ms; default 20 ticks.")
+            .number(-1, from(-1), MS),
+        property("nio.sessionlessCnxnTimeout", Int, Works, "ms within which a connection must open a session; default {default}.")
+            .number(10_000, from(1), MS),
+        property("globalOutstandingLimit", Int, Works, "Requests waiting to be ordered, default {default}; beyond that, sockets are not read.")
+            .number(1000, from(0), "a number of requests"),
+        bare("jute.maxbuffer", Int, Works, "Bytes of a request frame, default {default}; also read from zoo.cfg.")
+            .number(1_048_575, from(1), "a number of bytes"),
+        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; default the same number again, at least 1024. Longer records, which ZooKeeper cannot read back, are refused.")
+            .range(from(-INT_MAX), "a number of bytes"),
+        property("enforceQuota", Text, Works, "Whether hard quotas are enforced; default {default}.")
+            .flag(false),
+        property("extendedTypesEnabled", Text, Works, "Whether there are TTL znodes; default {default}.").flag(false),
         property("emulate353TTLNodes", Text, Refused(IfTrue), "`true` is refused: a TTL znode written by ZooKeeper 3.5.3 would be treated as ephemeral and removed."),
-        bare("znode.container.checkIntervalMs", Int, Works, "ms between two rounds of the container cleanup, default 60000; also read from zoo.cfg."),
-        bare("znode.container.maxPerMinute", Int, Works, "Znodes that the cleanup removes per minute, default 10000; also read from zoo.cfg."),
-        bare("znode.container.maxNeverUsedIntervalMs", Long, Works, "ms after which a container that never had a child is removed; 0 means never; also read from zoo.cfg."),
+        bare("znode.container.checkIntervalMs", Int, Works, "ms between two rounds of the container cleanup, default {default}; also read from zoo.cfg.")
+            .number(60_000, from(1), MS),
+        bare("znode.container.maxPerMinute", Int, Works, "Znodes that the cleanup removes per minute, default {default}; also read from zoo.cfg.")
+            .number(10_000, from(1), "a number of znodes a minute"),
+        bare("znode.container.maxNeverUsedIntervalMs", Long, Works, "ms after which a container that never had a child is removed; 0 means never; also read from zoo.cfg.")
+            .number(0, from(0), MS),
         property("4lw.commands.whitelist", Text, Works, "Four-letter words that are answered, `*` means all; `srvr` always is."),
-        in_file("localSessionsEnabled", Bool, Works, "New sessions exist only on the server that opened them; no effect on a standalone server, as in ZooKeeper."),
-        in_file("localSessionsUpgradingEnabled", Bool, Works, "A local session becomes a global one with its first ephemeral znode."),
+        in_file("localSessionsEnabled", Bool, Works, "New sessions exist only on the server that opened them; no effect on a standalone server, as in ZooKeeper.").flag(false),
+        in_file("localSessionsUpgradingEnabled", Bool, Works, "A local session becomes a global one with its first ephemeral znode.").flag(false),
         bare("readonlymode.enabled", Text, NotYet("false"), "Not yet: a server without a leader does not serve clients. `isro` is answered with `true`, as in ZooKeeper."),
         property("enableEagerACLCheck", Text, Meaningless, "ACLs are checked once, where the order of changes is decided."),
         property("watchManagerName", Text, Meaningless, "There is a single table for all kinds of watches."),
@@ -94,38 +122,54 @@ pub const KEYS: &[Section] = &[
     ] },
     Section { heading: "Protection", keys: &[
         in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: `keyed` or `zookeeper`: how session passwords are made in a directory or an ensemble that begins here; default `keyed`, if every server can have the key. With `zookeeper`, they can be computed from a session's id, and sessions survive going back to ZooKeeper."),
-        property("memoryLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7."),
-        property("unreadLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed."),
-        property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default 0."),
+        property("memoryLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7.")
+            .number(-1, IN_KB, "a number of KB"),
+        property("unreadLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed.")
+            .number(-1, IN_KB, "a number of KB"),
+        property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default {default}.")
+            .number(0, from(INT_MIN), "a number of requests"),
         property("request_throttle_stall_time", Text, Meaningless, "A request continues as soon as there is room; there is no polling."),
         property("request_throttle_drop_stale", Text, Meaningless, "A request that waits for room has not been read from its socket yet; it disappears with its connection."),
         property("request_stale_latency_check", Text, Meaningless, "Part of `request_throttle_drop_stale`."),
         property("request_stale_connection_check", Text, Meaningless, "Part of `request_throttle_drop_stale`."),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "On shutdown, requests already received are answered, and no more are accepted."),
-        property("throttled_op_wait_time", Int, Works, "ms; a request that waited longer for its turn gets -127 instead; 0, the default, means never."),
-        property("largeRequestThreshold", Int, Works, "Bytes above which a request counts as large; -1, the default, means none does."),
-        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests in progress, default 104857600; a request that exceeds it has its connection closed."),
-        property("connection_throttle_tokens", Int, Works, "Sessions that may be requested at once, one token each; 0, the default, means no limit. Connections beyond that are closed."),
-        property("connection_throttle_fill_time", Int, Works, "ms after which as many tokens are added as the count below says; default 1."),
-        property("connection_throttle_fill_count", Int, Works, "Tokens that are added each time; default 1."),
-        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the drop probability; -1, the default, means no random drops."),
-        property("connection_throttle_drop_increase", Text, Works, "Added to that probability when no token is left, from 0 to 1; default 0.02."),
-        property("connection_throttle_drop_decrease", Text, Works, "Subtracted from it when there are enough tokens, from 0 to 1; default 0.002."),
-        property("connection_throttle_decrease_ratio", Text, Works, "There are enough tokens if at most this fraction of them is missing, from 0 to 1; default 0."),
-        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs the number of tokens below, and there are three times as many tokens; default false."),
-        property("connection_throttle_global_session_weight", Int, Works, "Tokens for a new global session, default 3; never less than for a local one."),
-        property("connection_throttle_local_session_weight", Int, Works, "Tokens for a new local session; default 1."),
-        property("connection_throttle_renew_session_weight", Int, Works, "Tokens for a session that is resumed, default 2; never less than for a local one."),
+        property("throttled_op_wait_time", Int, Works, "ms; a request that waited longer for its turn gets -127 instead; {default}, the default, means never.")
+            .number(0, from(INT_MIN), MS),
+        property("largeRequestThreshold", Int, Works, "Bytes above which a request counts as large; {default}, the default, means none does.")
+            .number(-1, from(INT_MIN), "a number of bytes"),
+        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests in progress, default {default}; a request that exceeds it has its connection closed.")
+            .number(100 << 20, from(INT_MIN), "a number of bytes"),
+        property("connection_throttle_tokens", Int, Works, "Sessions that may be requested at once, one token each; {default}, the default, means no limit. Connections beyond that are closed.")
+            .number(0, from(0), "a number of tokens"),
+        property("connection_throttle_fill_time", Int, Works, "ms after which as many tokens are added as the count below says; default {default}.")
+            .number(1, from(1), MS),
+        property("connection_throttle_fill_count", Int, Works, "Tokens that are added each time; default {default}.")
+            .number(1, from(0), "a number of tokens"),
+        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the drop probability; {default}, the default, means no random drops.")
+            .number(-1, from(-1), MS),
+        property("connection_throttle_drop_increase", Text, Works, "Added to that probability when no token is left, from 0 to 1; default {default}.").fraction(0.02),
+        property("connection_throttle_drop_decrease", Text, Works, "Subtracted from it when there are enough tokens, from 0 to 1; default {default}.").fraction(0.002),
+        property("connection_throttle_decrease_ratio", Text, Works, "There are enough tokens if at most this fraction of them is missing, from 0 to 1; default {default}.").fraction(0.0),
+        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs the number of tokens below, and there are three times as many tokens; default {default}.").flag(false),
+        property("connection_throttle_global_session_weight", Int, Works, "Tokens for a new global session, default {default}; never less than for a local one.")
+            .number(3, from(INT_MIN), "a number of tokens"),
+        property("connection_throttle_local_session_weight", Int, Works, "Tokens for a new local session; default {default}.")
+            .number(1, from(INT_MIN), "a number of tokens"),
+        property("connection_throttle_renew_session_weight", Int, Works, "Tokens for a session that is resumed, default {default}; never less than for a local one.")
+            .number(2, from(INT_MIN), "a number of tokens"),
     ] },
     Section { heading: "Ensemble", keys: &[
         in_file("server.N", Text, Works, "A server of the ensemble; with a single line, the server runs standalone."),
-        in_file("initLimit", Int, Works, "Ticks for which servers with data, if they are a majority, wait for silent ones before they found an ensemble; required for an ensemble."),
-        in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients, and how old a read may be; required for an ensemble."),
+        in_file("initLimit", Int, Works, "Ticks for which servers with data, if they are a majority, wait for silent ones before they found an ensemble; required for an ensemble.")
+            .range(from(1), "a number of ticks"),
+        in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients, and how old a read may be; required for an ensemble.")
+            .range(from(1), "a number of ticks"),
         in_file("electionAlg", Int, Works, "Only 3, as in ZooKeeper; servers elect a leader by Raft."),
-        in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet."),
-        in_file("reconfigEnabled", Bool, Works, "Which error a client gets when it asks for other members; not yet: changing the members."),
-        in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default false."),
-        in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit."),
+        in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet.").flag(true),
+        in_file("reconfigEnabled", Bool, Works, "Which error a client gets when it asks for other members; not yet: changing the members.").flag(false),
+        in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default {default}.").flag(false),
+        in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit.")
+            .number(0, from(0), "a number of KiB per second, 0 for no limit,"),
         in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; without it, several servers would each serve alone."),
         in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides; a quorum of groups is something else."),
         in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight; a weighted quorum is something else."),
@@ -180,8 +224,8 @@ pub const KEYS: &[Section] = &[
         in_file("quorum.auth.kerberos.servicePrincipal", Text, Meaningless, OF_QUORUM_SASL),
         in_file("quorum.auth.learner.saslLoginContext", Text, Meaningless, OF_QUORUM_SASL),
         in_file("quorum.auth.server.saslLoginContext", Text, Meaningless, OF_QUORUM_SASL),
-        in_file("sslQuorum", Bool, Works, "Servers connect to each other with TLS and accept nothing else; default false."),
-        in_file("portUnification", Bool, Works, "Whether a server without TLS, or without the secret, is accepted anyway; default false."),
+        in_file("sslQuorum", Bool, Works, "Servers connect to each other with TLS and accept nothing else; default {default}.").flag(false),
+        in_file("portUnification", Bool, Works, "Whether a server without TLS, or without the secret, is accepted anyway; default {default}.").flag(false),
         in_file("sslQuorumReloadCertFiles", Bool, Better, "Certificates are always read again when the files change."),
         property("ssl.quorum.keyStore.location", Text, Works, "PEM with the server's own certificate, any intermediate certificates, and the key."),
         property("ssl.quorum.keyStore.type", Text, Works, "`PEM`; any other type is refused, with the command that converts it."),
@@ -195,8 +239,8 @@ pub const KEYS: &[Section] = &[
         property("ssl.quorum.enabledProtocols", Text, Works, "`TLSv1.2`, `TLSv1.3` or both; default both."),
         property("ssl.quorum.ciphersuites", Text, Works, "Java's names; names that are not available are logged."),
         property("ssl.quorum.clientAuth", Text, Works, "`need`, `want` or `none`: whether the connecting server presents a certificate; default need."),
-        property("ssl.quorum.hostnameVerification", Text, Works, "Whether the certificate that a called server presents must name that server; default true."),
-        property("ssl.quorum.clientHostnameVerification", Text, Works, "Whether the certificate of a connecting server must name it; default true."),
+        property("ssl.quorum.hostnameVerification", Text, Works, "Whether the certificate that a called server presents must name that server; default {default}.").flag(true),
+        property("ssl.quorum.clientHostnameVerification", Text, Works, "Whether the certificate of a connecting server must name it; default {default}.").flag(true),
         property("ssl.quorum.allowReverseDnsLookup", Text, Better, "Names are compared with the server list; there are no reverse lookups."),
         property("ssl.quorum.crl", Text, Refused(IfTrueWithTls), REVOKED),
         property("ssl.quorum.ocsp", Text, Refused(IfTrueWithTls), REVOKED),
@@ -237,17 +281,17 @@ pub const KEYS: &[Section] = &[
     ] },
     Section { heading: "Authentication and authorization", keys: &[
         property("skipACL", Text, Works, "Only `yes` turns off all ACL checks."),
-        property("DigestAuthenticationProvider.enabled", Text, Works, "Whether the digest scheme is available; default true."),
+        property("DigestAuthenticationProvider.enabled", Text, Works, "Whether the digest scheme is available; default {default}.").flag(true),
         property("DigestAuthenticationProvider.superDigest", Text, Works, "`super:` and a hash; a client that authenticates with it passes every ACL check."),
         property("DigestAuthenticationProvider.digestAlg", Text, Works, "`SHA1`, `SHA-224`, `SHA-256`, `SHA-384`, `SHA-512`, `SHA-512/224`, `SHA-512/256`, `SHA3-224`, `SHA3-256`, `SHA3-384` or `SHA3-512`."),
-        property("enforce.auth.enabled", Text, Works, "Whether a connection must authenticate first; default false."),
+        property("enforce.auth.enabled", Text, Works, "Whether a connection must authenticate first; default {default}.").flag(false),
         property("enforce.auth.schemes", Text, Works, "With which schemes: digest, ip; any other is refused, because it could not be enforced."),
         property("sessionRequireClientSASLAuth", Text, Refused(IfTrue), "`true` is refused: there is no SASL to require."),
         property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused; digest, ip and auth are always available, ensemble if its class is named; not yet: x509, sasl; never: key, a sample."),
         property("X509AuthenticationProvider.superUser", Text, NotYet(""), NO_TLS),
         property("superUser", Text, NotYet(""), NO_SASL),
         property("superUser.N", Text, NotYet(""), NO_SASL),
-        property("IPAuthenticationProvider.usexforwardedfor", Text, Works, "Whether the AdminServer uses the address in `X-Forwarded-For` as that of the client; default false."),
+        property("IPAuthenticationProvider.usexforwardedfor", Text, Works, "Whether the AdminServer uses the address in `X-Forwarded-For` as that of the client; default {default}.").flag(false),
         property("ensembleAuthName", Text, Works, "Names that clients may give with the ensemble scheme, if `authProvider.N` names its class; a client that gives any other is disconnected."),
         property("allowSaslFailedClients", Text, NotYet("false"), NO_SASL),
         property("letAnySaslUserDoX", Text, NotYet(""), NO_SASL),
@@ -261,34 +305,40 @@ pub const KEYS: &[Section] = &[
         property("requireKerberosConfig", Text, NotYet("false"), NO_SASL),
         property("kinit", Text, NotYet(""), NO_SASL),
         bare("java.security.auth.login.config", Text, NotYet(""), NO_SASL),
-        property("audit.enable", Text, Works, "Whether clients' changes are recorded, one line each; default false."),
-        property("audit.failClosed", Text, Works, "Ferrokeeper's own: whether changes get -7 once no audit line could be written for 5 s, until one can; default false: changes continue."),
+        property("audit.enable", Text, Works, "Whether clients' changes are recorded, one line each; default {default}.").flag(false),
+        property("audit.failClosed", Text, Works, "Ferrokeeper's own: whether changes get -7 once no audit line could be written for 5 s, until one can; default {default}: changes continue.").flag(false),
         property("audit.impl.class", Text, Works, "ZooKeeper's two classes, which write to a log; with any other the server does not start."),
         property("audit.log", Text, Works, "Ferrokeeper's own: `stdout`, `syslog` or a file; by default the file below, or standard output if there is no folder for it."),
         property("auditlog.dir", Text, Works, "Folder of the audit log; default `log.dir`."),
-        property("auditlog.file", Text, Works, "Its file name there; default `zookeeper_audit.log`."),
+        property("auditlog.file", Text, Works, "Its file name there; default `{default}`.")
+            .text("zookeeper_audit.log"),
     ] },
     Section { heading: "Metrics and AdminServer", keys: &[
         in_file("metricsProvider.className", Text, Works, "ZooKeeper's three classes; the one for Prometheus serves `/metrics`."),
         in_file("metricsProvider.httpHost", Text, Works, "Address of `/metrics`; default all."),
-        in_file("metricsProvider.httpPort", Int, Works, "Port of `/metrics`; default 7000."),
+        in_file("metricsProvider.httpPort", Int, Works, "Port of `/metrics`; default {default}.")
+            .number(7000, PORT, "a TCP port"),
         in_file("metricsProvider.exportJvmInfo", Text, Meaningless, "There is no JVM to report on."),
         in_file("metricsProvider.numWorkerThreads", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.maxQueueSize", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.workerShutdownTimeoutMs", Text, Meaningless, SUMMARIES),
         property("admin.enableServer", Text, Works, "Whether commands and `/health` are answered over HTTP; default true. A port in use is a warning, not a failed start."),
         property("admin.serverAddress", Text, Better, "Address of the AdminServer; default all, and 127.0.0.1 without a zoo.cfg."),
-        property("admin.serverPort", Int, Works, "Port of the AdminServer; default 8080."),
-        property("admin.idleTimeout", Int, Works, "ms that a connection may go without an answer, default 30000; 0 or less means no limit."),
-        property("admin.commandURL", Text, Works, "Path of the commands; default `/commands`."),
+        property("admin.serverPort", Int, Works, "Port of the AdminServer; default {default}.")
+            .number(8080, PORT, "a TCP port"),
+        property("admin.idleTimeout", Int, Works, "ms that a connection may go without an answer, default {default}; 0 or less means no limit.")
+            .number(30_000, from(INT_MIN), MS),
+        property("admin.commandURL", Text, Works, "Path of the commands; default `{default}`.")
+            .text("/commands"),
         property("admin.httpVersion", Text, Meaningless, "The version that TLS announces; HTTP is 1.1."),
         property("admin.portUnification", Text, NotYet("false"), NO_ADMIN_TLS),
         property("admin.forceHttps", Text, NotYet("false"), "Not yet: the AdminServer has no TLS; with `true` there is no AdminServer at all."),
         property("admin.needClientAuth", Text, NotYet("false"), NO_ADMIN_TLS),
-        property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two requested snapshots, and between two restores, default 300000; ZooKeeper 3.9.5 treats the first as microseconds."),
-        property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be requested; default true."),
-        property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent to replace the served data; default true."),
-        property("admin.remote.allowWorld", Text, Works, "Ferrokeeper's own: whether requests that do not come over loopback, or come through a proxy, need no more permission than in ZooKeeper; default false."),
+        property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two requested snapshots, and between two restores, default {default}; ZooKeeper 3.9.5 treats the first as microseconds.")
+            .number(300_000, from(0), MS),
+        property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be requested; default {default}.").flag(true),
+        property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent to replace the served data; default {default}.").flag(true),
+        property("admin.remote.allowWorld", Text, Works, "Ferrokeeper's own: whether requests that do not come over loopback, or come through a proxy, need no more permission than in ZooKeeper; default {default}.").flag(false),
         property("pathStats.enabled", Text, Meaningless, PATH_STATS),
         property("pathStats.slotCapacity", Text, Meaningless, PATH_STATS),
         property("pathStats.slotDuration", Text, Meaningless, PATH_STATS),
@@ -312,7 +362,7 @@ pub const KEYS: &[Section] = &[
         property("jmx.log4j.disable", Text, Meaningless, "There is no JMX and no log4j."),
         property("jmx.log4j.mbean", Text, Meaningless, "There is no JMX and no log4j."),
         property("log.dir", Text, Works, "Folder of a log in addition to standard error, like `ZOO_LOG_DIR`; no default."),
-        property("log.file", Text, Works, "Its file name there, default `zookeeper.log`; files of 10 MB, and ten older ones are kept."),
+        property("log.file", Text, Works, "Its file name there, default `{default}`; files of 10 MB, and ten older ones are kept.").text("zookeeper.log"),
         property("log.threshold", Text, Meaningless, LOG_LEVEL),
         property("root.logger", Text, Meaningless, LOG_LEVEL),
         property("console.threshold", Text, Meaningless, LOG_LEVEL),

@@ -1,9 +1,10 @@
 //! The names ZooKeeper 3.9.5 knows, the few that are this server's own, and the fate of each.
 //!
 //! Owns the one table of keys, from which the log, `ferrokeeper config` and the documentation tell
-//! what a key comes to; the other spellings that keys are found under, and the nearest name of a
-//! mistyped one. Never sees a value.
+//! what a key comes to, and readers its default and range; the other spellings that keys are found
+//! under, and the nearest name of a mistyped one. Never sees a value.
 
+use std::borrow::Cow;
 use std::fmt;
 
 pub use super::key_table::KEYS;
@@ -70,6 +71,53 @@ pub(super) enum Syntax {
     PeerType,
 }
 
+/// Greatest value of a Java `int`, in which ZooKeeper keeps most numbers.
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
+
+/// Least value of one.
+pub(super) const INT_MIN: i64 = i32::MIN as i64;
+
+/// What a number may be, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) least: i64,
+    pub(super) most: i64,
+}
+
+/// Any Java `int` from `least` on.
+pub(super) const fn from(least: i64) -> Range {
+    Range { least, most: INT_MAX }
+}
+
+impl Range {
+    pub(super) fn contains(self, number: i64) -> bool {
+        (self.least..=self.most).contains(&number)
+    }
+}
+
+/// What counts where a key is not set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Default {
+    /// Whoever reads the key knows.
+    Other,
+    Number(i64),
+    Flag(bool),
+    Fraction(f64),
+    Text(&'static str),
+}
+
+impl fmt::Display for Default {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other => Ok(()),
+            Self::Number(number) => number.fmt(f),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Fraction(fraction) => fraction.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
 /// Where ZooKeeper reads a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -93,11 +141,55 @@ pub struct Key {
     pub(super) syntax: Syntax,
     /// What becomes of it.
     pub fate: Fate,
-    /// One sentence: what it sets, how it is better, or why it is not in effect.
-    pub note: &'static str,
+    /// One sentence, of a key in effect with `{default}` where that stands.
+    pub(super) note: &'static str,
+    pub(super) default: Default,
+    /// Of a number, and what it is, for the error: "a number of milliseconds".
+    pub(super) range: Option<(Range, &'static str)>,
 }
 
 impl Key {
+    const fn row(
+        source: Source,
+        name: &'static str,
+        syntax: Syntax,
+        fate: Fate,
+        note: &'static str,
+    ) -> Self {
+        Self { name, source, syntax, fate, note, default: Default::Other, range: None }
+    }
+
+    pub(super) const fn range(self, range: Range, what: &'static str) -> Self {
+        Self { range: Some((range, what)), ..self }
+    }
+
+    pub(super) const fn number(self, default: i64, range: Range, what: &'static str) -> Self {
+        Self { default: Default::Number(default), ..self }.range(range, what)
+    }
+
+    pub(super) const fn flag(self, default: bool) -> Self {
+        Self { default: Default::Flag(default), ..self }
+    }
+
+    /// A number from 0 to 1.
+    pub(super) const fn fraction(self, default: f64) -> Self {
+        Self { default: Default::Fraction(default), ..self }
+    }
+
+    pub(super) const fn text(self, default: &'static str) -> Self {
+        Self { default: Default::Text(default), ..self }
+    }
+
+    /// One sentence: what it sets, how it is better, or why it is not in effect.
+    #[must_use]
+    pub fn note(&self) -> Cow<'static, str> {
+        const PLACE: &str = "{default}";
+        match self.note.contains(PLACE) {
+            true => self.note.replace(PLACE, &self.default.to_string()).into(),
+            false => self.note.into(),
+        }
+    }
+
     /// The property of the JVM that ZooKeeper reads it from; `None` where only zoo.cfg counts
     /// there.
     #[must_use]
@@ -151,7 +243,7 @@ pub(super) const fn in_file(
     fate: Fate,
     note: &'static str,
 ) -> Key {
-    Key { name, source: Source::File, syntax, fate, note }
+    Key::row(Source::File, name, syntax, fate, note)
 }
 
 pub(super) const fn property(
@@ -160,7 +252,7 @@ pub(super) const fn property(
     fate: Fate,
     note: &'static str,
 ) -> Key {
-    Key { name, source: Source::Property, syntax, fate, note }
+    Key::row(Source::Property, name, syntax, fate, note)
 }
 
 pub(super) const fn bare(
@@ -169,7 +261,7 @@ pub(super) const fn bare(
     fate: Fate,
     note: &'static str,
 ) -> Key {
-    Key { name, source: Source::Bare, syntax, fate, note }
+    Key::row(Source::Bare, name, syntax, fate, note)
 }
 
 pub(super) const fn either(
@@ -178,7 +270,7 @@ pub(super) const fn either(
     fate: Fate,
     note: &'static str,
 ) -> Key {
-    Key { name, source: Source::Either, syntax, fate, note }
+    Key::row(Source::Either, name, syntax, fate, note)
 }
 
 /// Headings of the admin guide that read like keys, with the keys that ZooKeeper reads.
@@ -250,4 +342,21 @@ pub fn nearest(unknown: &str) -> Option<&'static str> {
         .filter(|(likeness, _)| *likeness >= RESEMBLES)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_tells_the_default_of_its_row() {
+        for key in all() {
+            let is_told = key.note.contains("{default}");
+            assert!(!is_told || key.default != Default::Other, "{key:?}");
+            assert!(key.is_in_effect() || key.default == Default::Other, "{key:?}");
+            assert!(!key.note().contains(['{', '}']), "{key:?}");
+        }
+        let key = known_key("connection_throttle_drop_decrease").expect("a key");
+        assert!(key.note().ends_with("from 0 to 1; default 0.002."), "{}", key.note());
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::settings::Settings;
-use super::value::{bad_value, property_bool};
+use super::value::{self, bad_value, property_bool};
 use super::{ConfigError, Note};
 
 /// The classes of ZooKeeper 3.5 to 3.9 that write audit lines to its log.
@@ -14,11 +14,11 @@ const AUDIT_CLASSES: [&str; 2] =
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Logs {
     /// A file for log lines, beside standard error (`log.dir`, which is `ZOO_LOG_DIR`, and
-    /// `log.file`, zookeeper.log).
+    /// `log.file`).
     pub file: Option<PathBuf>,
-    /// Where what clients changed is written down (`audit.enable`, false); `None` is nowhere.
+    /// Where what clients changed is written down (`audit.enable`); `None` is nowhere.
     pub audit: Option<AuditTo>,
-    /// Whether changes are refused while that takes nothing (`audit.failClosed`, false).
+    /// Whether changes are refused while that takes nothing (`audit.failClosed`).
     pub audit_fails_closed: bool,
 }
 
@@ -40,9 +40,8 @@ impl Logs {
     ) -> Result<Self, ConfigError> {
         let text = |key| settings.get(key).map(|setting| setting.value.clone());
         let folder = text("log.dir").map(PathBuf::from);
-        let name = text("log.file").unwrap_or_else(|| "zookeeper.log".to_owned());
-        let file = folder.as_ref().map(|folder| folder.join(name));
-        let is_audited = property_bool(settings, "audit.enable", false, notes);
+        let file = folder.as_ref().map(|folder| folder.join(value::text(settings, "log.file")));
+        let is_audited = property_bool(settings, "audit.enable", notes);
         let class = settings.get("audit.impl.class").filter(|_| is_audited);
         if let Some(setting) = class.filter(|its| !AUDIT_CLASSES.contains(&its.value.as_str())) {
             return Err(bad_value("audit.impl.class", setting, AUDIT_CLASSES.join(" or ")));
@@ -53,12 +52,11 @@ impl Logs {
             Some(path) => AuditTo::File(path.into()),
             None => {
                 let folder = text("auditlog.dir").map(PathBuf::from).or(folder);
-                let name = text("auditlog.file");
-                let name = name.unwrap_or_else(|| "zookeeper_audit.log".to_owned());
+                let name = value::text(settings, "auditlog.file");
                 folder.map_or(AuditTo::Stdout, |folder| AuditTo::File(folder.join(name)))
             }
         };
-        let audit_fails_closed = property_bool(settings, "audit.failClosed", false, notes);
+        let audit_fails_closed = property_bool(settings, "audit.failClosed", notes);
         Ok(Self { file, audit: is_audited.then(to), audit_fails_closed })
     }
 }

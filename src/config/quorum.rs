@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::settings::{Setting, Settings};
-use super::value::{INT_MAX, Number, bad_value, native_bool, property_bool};
+use super::value::{bad_value, kilobytes, native_bool, property_bool};
 use super::{ConfigError, Note};
 use crate::message::MessageId;
 
@@ -16,12 +16,12 @@ use crate::message::MessageId;
 pub struct QuorumSecurity {
     /// Certificates, where there are any.
     pub tls: Option<QuorumTls>,
-    /// Whether others are dialled by TLS (`sslQuorum`, false).
+    /// Whether others are dialled by TLS (`sslQuorum`).
     pub dials_tls: bool,
     /// A file with what every server knows and nobody else (`quorum.auth.secretFile`).
     pub secret_file: Option<PathBuf>,
     /// Whether those without TLS, or without the secret, are welcome all the same
-    /// (`portUnification`, false).
+    /// (`portUnification`).
     pub is_lenient: bool,
 }
 
@@ -35,11 +35,9 @@ pub struct QuorumTls {
     pub trust_store: PathBuf,
     /// Whether who calls shows a certificate (`clientAuth`, need).
     pub client_auth: ClientAuth,
-    /// Whether the certificate of a server that is dialled must name it (`hostnameVerification`,
-    /// true).
+    /// Whether the certificate of a server that is dialled must name it (`hostnameVerification`).
     pub checks_called: bool,
-    /// Whether the certificate of a server that calls must name it (`clientHostnameVerification`,
-    /// true).
+    /// Whether the certificate of a server that calls must name it (`clientHostnameVerification`).
     pub checks_caller: bool,
     /// `TLSv1.2` and `TLSv1.3`: those that are spoken (`enabledProtocols`, both).
     pub protocols: Protocols,
@@ -74,8 +72,8 @@ impl QuorumSecurity {
         place: &str,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
-        let dials_tls = native_bool(settings, "sslQuorum", false)?;
-        let is_lenient = native_bool(settings, "portUnification", false)?;
+        let dials_tls = native_bool(settings, "sslQuorum")?;
+        let is_lenient = native_bool(settings, "portUnification")?;
         let has_stores = settings.get("ssl.quorum.keyStore.location").is_some();
         let tls = match dials_tls || is_lenient && has_stores {
             true => Some(QuorumTls::from_settings(settings, place, notes)?),
@@ -96,12 +94,14 @@ impl QuorumTls {
         let key_store = Store {
             location: "ssl.quorum.keyStore.location",
             kind: "ssl.quorum.keyStore.type",
-            remedy: "Add ssl.quorum.keyStore.location=<a PEM file with this server's certificate and key>.",
+            remedy: "Add ssl.quorum.keyStore.location=<a PEM file with this server's certificate \
+                     and key>.",
         };
         let trust_store = Store {
             location: "ssl.quorum.trustStore.location",
             kind: "ssl.quorum.trustStore.type",
-            remedy: "Add ssl.quorum.trustStore.location=<a PEM file with the issuer's certificate>.",
+            remedy: "Add ssl.quorum.trustStore.location=<a PEM file with the issuer's \
+                     certificate>.",
         };
         let key_store = key_store.read(settings, place)?;
         let trust_store = trust_store.read(settings, place)?;
@@ -117,7 +117,7 @@ impl QuorumTls {
                 }
             },
         };
-        let mut yes = |key| property_bool(settings, key, true, notes);
+        let mut yes = |key| property_bool(settings, key, notes);
         let checks_called = yes("ssl.quorum.hostnameVerification");
         let checks_caller = yes("ssl.quorum.clientHostnameVerification") && checks_called;
         Ok(Self {
@@ -213,13 +213,7 @@ fn words(list: &str) -> impl Iterator<Item = &str> {
 
 /// Bytes a second that all snapshots together may take on their way to others; `None` is no limit.
 pub(super) fn snap_sync_bytes(settings: &Settings) -> Result<Option<NonZeroU64>, ConfigError> {
-    let kilobytes = Number {
-        key: "leader.snapSyncLimitInKbPerSecond",
-        default: 0,
-        range: 0..=INT_MAX,
-        what: "a number of KiB per second, 0 for no limit,",
-    };
-    Ok(NonZeroU64::new(u64::from(kilobytes.read_u32(settings)?) << 10))
+    kilobytes(settings, "leader.snapSyncLimitInKbPerSecond")
 }
 
 /// Only `no` means no to ZooKeeper, and not `NO` or `false`.
@@ -227,7 +221,8 @@ pub(super) fn leader_serves(settings: &Settings, notes: &mut Vec<Note>) -> bool 
     let Some(Setting { value, origin, .. }) = settings.get("leaderServes") else { return true };
     if value != "no" && value != "yes" {
         let text = format!(
-            "{origin}: leaderServes is {value:?}, which means yes; as in ZooKeeper, only no means no"
+            "{origin}: leaderServes is {value:?}, which means yes; as in ZooKeeper, only no means \
+             no"
         );
         notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
     }

@@ -67,7 +67,8 @@ pub(super) fn join_client_address(
             notes.push(Note::warning(
                 MessageId::LINE_OF_ANOTHER,
                 format!(
-                    "{}: {key} is not this server (myid is {my_id}), so its client port is not used",
+                    "{}: {key} is not this server (myid is {my_id}), so its client port is not \
+                     used",
                     setting.origin
                 ),
             ));

@@ -330,10 +330,12 @@ fn provider(class: &str) -> Verdict {
             | "EnsembleAuthenticationProvider",
         ) => Verdict::Fine,
         Some("KeyAuthenticationProvider") => Verdict::Without(
-            "It is a sample that accepts everybody while there is no /key; a client that authenticates with it is refused, and ACLs cannot name its identities.",
+            "It is a sample that accepts everybody while there is no /key; a client that \
+             authenticates with it is refused, and ACLs cannot name its identities.",
         ),
         Some("SASLAuthenticationProvider" | "X509AuthenticationProvider") => Verdict::Without(
-            "Not yet: there is no such scheme; a client that authenticates with it is refused, and ACLs cannot name its identities.",
+            "Not yet: there is no such scheme; a client that authenticates with it is refused, \
+             and ACLs cannot name its identities.",
         ),
         _ => Verdict::Refused(
             "",

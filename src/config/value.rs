@@ -1,54 +1,95 @@
 //! Text of a setting to a typed value, by the rule with which ZooKeeper reads that key.
 //!
-//! Owns Java's number and boolean syntaxes and the resolving of host names. Never knows which key
-//! it reads for, apart from naming it in an error.
+//! Owns Java's number and boolean syntaxes and the resolving of host names. What a key may be and
+//! is by default, its row in the table of keys says.
 
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
-use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
 
-use super::keys::{self, Key, Syntax};
+use super::keys::{self, Default, Key, Range, Syntax};
 use super::settings::{Setting, Settings};
 use super::{ConfigError, Note};
 use crate::message::MessageId;
 
-/// Greatest value of a Java `int`, in which ZooKeeper keeps most numbers.
-pub(super) const INT_MAX: i64 = i32::MAX as i64;
-
-/// A numeric key with what it takes.
-pub(super) struct Number {
-    pub(super) key: &'static str,
-    pub(super) default: i64,
-    pub(super) range: RangeInclusive<i64>,
-    /// What it is, for the error: "a number of milliseconds".
-    pub(super) what: &'static str,
+/// The row of a key that is read.
+fn row(key: &str) -> &'static Key {
+    keys::find(key).unwrap_or_else(|| unreachable!("{key} is read, and is not in the table"))
 }
 
-impl Number {
-    /// The value in range, or the default where the key is not set.
-    pub(super) fn read(&self, settings: &Settings) -> Result<i64, ConfigError> {
-        let Some(setting) = settings.get(self.key) else {
-            return Ok(self.default);
-        };
-        let number = keys::find(self.key).and_then(|key| number(key, &setting.value));
-        number.filter(|number| self.range.contains(number)).ok_or_else(|| {
-            let (from, to) = (self.range.start(), self.range.end());
-            bad_value(self.key, setting, format!("{} from {from} to {to}", self.what))
-        })
-    }
+/// The number where the key is set, which must be in the range of its row.
+pub(super) fn set_number(
+    settings: &Settings,
+    key: &'static str,
+) -> Result<Option<i64>, ConfigError> {
+    let Some(setting) = settings.get(key) else { return Ok(None) };
+    let row = row(key);
+    let Some((range, what)) = row.range else { unreachable!("{key} has no range") };
+    let number = number(row, &setting.value).filter(|number| range.contains(*number));
+    number.map(Some).ok_or_else(|| {
+        let Range { least, most } = range;
+        bad_value(key, setting, format!("{what} from {least} to {most}"))
+    })
+}
 
-    /// As [`Self::read`], where nothing above zero means no limit.
-    pub(super) fn read_limit(
-        &self,
-        settings: &Settings,
-    ) -> Result<Option<NonZeroU32>, ConfigError> {
-        Ok(u32::try_from(self.read(settings)?).ok().and_then(NonZeroU32::new))
-    }
+/// The number that counts where the key is not set.
+pub(super) fn default_number(key: &'static str) -> i64 {
+    let Default::Number(default) = row(key).default else { unreachable!("{key} is no number") };
+    default
+}
 
-    /// As [`Self::read`], of a range within `u32`.
-    pub(super) fn read_u32(&self, settings: &Settings) -> Result<u32, ConfigError> {
-        Ok(u32::try_from(self.read(settings)?).unwrap_or_default())
-    }
+/// The number in range, or the default where the key is not set.
+pub(super) fn signed(settings: &Settings, key: &'static str) -> Result<i64, ConfigError> {
+    Ok(set_number(settings, key)?.unwrap_or_else(|| default_number(key)))
+}
+
+/// As [`signed`], of a range within `u32`.
+pub(super) fn unsigned(settings: &Settings, key: &'static str) -> Result<u32, ConfigError> {
+    Ok(u32::try_from(signed(settings, key)?).unwrap_or_default())
+}
+
+/// As [`signed`], where nothing above zero means no limit.
+pub(super) fn limit(
+    settings: &Settings,
+    key: &'static str,
+) -> Result<Option<NonZeroU32>, ConfigError> {
+    Ok(u32::try_from(signed(settings, key)?).ok().and_then(NonZeroU32::new))
+}
+
+pub(super) fn port(settings: &Settings, key: &'static str) -> Result<u16, ConfigError> {
+    Ok(u16::try_from(signed(settings, key)?).unwrap_or_default())
+}
+
+pub(super) fn millis(settings: &Settings, key: &'static str) -> Result<Duration, ConfigError> {
+    unsigned(settings, key).map(|millis| Duration::from_millis(millis.into()))
+}
+
+/// Bytes of a key in KB; zero and less is `None`.
+pub(super) fn kilobytes(
+    settings: &Settings,
+    key: &'static str,
+) -> Result<Option<NonZeroU64>, ConfigError> {
+    let kilobytes = u64::try_from(signed(settings, key)?).unwrap_or_default();
+    Ok(NonZeroU64::new(kilobytes << 10))
+}
+
+/// A number from 0 to 1.
+pub(super) fn fraction(settings: &Settings, key: &'static str) -> Result<f64, ConfigError> {
+    let Default::Fraction(default) = row(key).default else { unreachable!("{key} is none") };
+    let Some(setting) = settings.get(key) else { return Ok(default) };
+    let number = setting.value.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| bad_value(key, setting, "a number from 0 to 1".to_owned()))
+}
+
+/// The text of a key that has a default.
+pub(super) fn text<'a>(settings: &'a Settings, key: &'static str) -> &'a str {
+    let Default::Text(default) = row(key).default else { unreachable!("{key} is no text") };
+    settings.get(key).map_or(default, |setting| &setting.value)
+}
+
+fn default_flag(key: &'static str) -> bool {
+    let Default::Flag(default) = row(key).default else { unreachable!("{key} is no flag") };
+    default
 }
 
 /// The number that ZooKeeper reads for a key of that syntax.
@@ -81,13 +122,9 @@ pub(super) fn misread(key: &Key, setting: &Setting) -> Option<ConfigError> {
 }
 
 /// `true` or `false`, in any case; anything else is refused.
-pub(super) fn native_bool(
-    settings: &Settings,
-    key: &'static str,
-    default: bool,
-) -> Result<bool, ConfigError> {
+pub(super) fn native_bool(settings: &Settings, key: &'static str) -> Result<bool, ConfigError> {
     match settings.get(key) {
-        None => Ok(default),
+        None => Ok(default_flag(key)),
         Some(setting) if setting.value.eq_ignore_ascii_case("true") => Ok(true),
         Some(setting) if setting.value.eq_ignore_ascii_case("false") => Ok(false),
         Some(setting) => Err(bad_value(key, setting, "true or false".to_owned())),
@@ -95,14 +132,9 @@ pub(super) fn native_bool(
 }
 
 /// Java's `Boolean.parseBoolean`: `true` in any case is true, anything else is false.
-pub(super) fn property_bool(
-    settings: &Settings,
-    key: &'static str,
-    default: bool,
-    notes: &mut Vec<Note>,
-) -> bool {
+pub(super) fn property_bool(settings: &Settings, key: &'static str, notes: &mut Vec<Note>) -> bool {
     let Some(setting) = settings.get(key) else {
-        return default;
+        return default_flag(key);
     };
     let yes = setting.value.eq_ignore_ascii_case("true");
     if !yes && !setting.value.eq_ignore_ascii_case("false") {

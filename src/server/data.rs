@@ -124,7 +124,10 @@ fn rules(config: &Config) -> Rules {
         skip_acl: config.access.skip_acl,
         digest_scheme: config.access.digest.is_some(),
         reconfig: config.reconfig_enabled,
-        max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
+        max_never_used_ms: config
+            .containers
+            .max_never_used
+            .map(|max| clock::millis(max).cast_signed()),
         enforce_quota: config.enforce_quota,
         record_max: (config.jute_max_record as usize).min(storage::RECORD_MAX),
     }

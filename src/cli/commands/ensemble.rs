@@ -67,8 +67,8 @@ pub(super) fn reconfig(arguments: &Arguments, session: &mut Session<'_>) -> Resu
     };
     if (has("file") || has("members")) && (has("add") || has("remove")) {
         return refused(
-            "Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes \
-             is not allowed)",
+            "Can't use -file or -members together with -add or -remove (mixing \
+             incremental and non-incremental modes is not allowed)",
         );
     }
     if has("file") && has("members") {

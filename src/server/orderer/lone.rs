@@ -43,7 +43,7 @@ pub(in crate::server) fn run(
     mut standalone: Standalone,
     mut snapshots: Snapshots,
 ) -> Result<(), OrderError> {
-    let mut reaper = Reaper::new(&server.config.reaper, server.clock.monotonic());
+    let mut reaper = Reaper::new(&server.config.containers, server.clock.monotonic());
     let mut last_turn = server.clock.monotonic();
     let mut patience = Duration::ZERO;
     let mut next_step = Instant::now();
@@ -104,7 +104,7 @@ pub(in crate::server) fn run(
         }
         if restoring.restore(server, &mut standalone, &mut snapshots)? {
             let now = server.clock.monotonic();
-            reaper = Reaper::new(&server.config.reaper, now);
+            reaper = Reaper::new(&server.config.containers, now);
             last_turn = now;
         }
         patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)

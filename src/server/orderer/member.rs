@@ -175,7 +175,7 @@ impl Thread {
             life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
             patience: Patience::new(millis(ensemble.sync_limit), now),
             told: (Role::None, 0),
-            reaper: Reaper::new(&server.config.reaper, now),
+            reaper: Reaper::new(&server.config.containers, now),
             snapshots,
             purge: None,
             counted: member.consensus().applied(),

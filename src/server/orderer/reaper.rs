@@ -29,7 +29,7 @@ pub(in crate::server) struct Reaper {
 
 impl Reaper {
     /// The first round begins one interval after `now`.
-    pub(in crate::server) fn new(config: &config::Reaper, now: Monotonic) -> Self {
+    pub(in crate::server) fn new(config: &config::Containers, now: Monotonic) -> Self {
         let check_interval_ms = millis(config.check_interval);
         Self {
             check_interval_ms,

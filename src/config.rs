@@ -7,26 +7,30 @@
 //! secret.
 //!
 //! The way of a value: `properties` (file to lines) or `-D`, then `settings` (one value per
-//! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
+//! key, by `keys`), then `fields`, by the syntaxes of `value`.
 
 mod access;
 mod admin;
-mod ensemble;
+mod containers;
 mod environment;
 mod error;
+mod fields;
+mod files;
 mod key_table;
 mod keys;
 mod logs;
+mod members;
+mod ports;
 mod properties;
 mod quorum;
-mod reaper;
 mod server_line;
+mod sessions;
 mod settings;
 mod shell;
 mod shown_file;
-mod standalone;
 mod throttle;
 mod value;
+mod whitelist;
 
 #[cfg(test)]
 mod config_test;
@@ -40,20 +44,23 @@ use std::str::FromStr;
 
 pub use access::{Access, DigestAlgorithm, DigestScheme, EnsembleScheme};
 pub use admin::Admin;
-pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
+pub use containers::Containers;
 pub use error::ConfigError;
+pub use fields::Config;
+pub use files::{Purge, SnapshotCompression};
 pub use keys::{Fate, KEYS, Key, Refusal, Section, known_key, nearest as nearest_key};
 pub use logs::{AuditTo, Logs};
+pub use members::{Ensemble, EnsembleServer, SessionsLive};
+pub use ports::ListenAddress;
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
-pub use reaper::Reaper;
-pub use standalone::{
-    Config, FourLetterWords, ListenAddress, Purge, SessionPasswords, SnapshotCompression,
-};
+pub use sessions::SessionPasswords;
 pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
+pub use whitelist::FourLetterWords;
 
 use environment::Environment;
+use fields::Defaults;
+use properties::Property;
 use settings::{Entry, Origin, Settings};
-use standalone::Defaults;
 
 use crate::message::MessageId;
 
@@ -214,22 +221,8 @@ fn assemble(
         None => (Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
         Some((path, bytes)) => {
             let place = path.display().to_string();
-            let properties = properties::parse(bytes).map_err(|malformed| {
-                ConfigError::MalformedEscape { place: format!("{place}:{}", malformed.line) }
-            })?;
-            let path = Rc::from(path);
-            entries.extend(properties.into_iter().map(|property| Entry {
-                name: property.key,
-                value: property.value,
-                origin: Origin::Line(Rc::clone(&path), property.line),
-            }));
-            let unread: Vec<_> = environment.of_the_image().collect();
-            if !unread.is_empty() {
-                notes.push(Note::info(format!(
-                    "environment: {} ignored, because there is {place}",
-                    unread.join(", ")
-                )));
-            }
+            entries.extend(lines(path, bytes, &place)?);
+            notes.extend(unread(environment, &place));
             (Defaults::WITH_FILE, place)
         }
     };
@@ -237,10 +230,45 @@ fn assemble(
     settings.my_id = environment.my_id(is_image);
     let keys_in_effect = settings.names();
     let keys_only_here = settings.names_only_here();
-    let mut refusals = settings.judge(&mut notes);
+    let outcome = judge(settings, &defaults, &place, &mut notes).map(|config| Config {
+        shown_file: file.map(|(_, bytes)| shown_file::shown(bytes)),
+        ..config
+    });
+    Ok(Examined { outcome, notes, keys_in_effect, keys_only_here })
+}
+
+/// What zoo.cfg says.
+fn lines(path: &Path, bytes: &[u8], place: &str) -> Result<Vec<Entry>, ConfigError> {
+    let properties = properties::parse(bytes).map_err(|malformed| {
+        ConfigError::MalformedEscape { place: format!("{place}:{}", malformed.line) }
+    })?;
+    let path = Rc::from(path);
+    let entry = |property: Property| Entry {
+        name: property.key,
+        value: property.value,
+        origin: Origin::Line(Rc::clone(&path), property.line),
+    };
+    Ok(properties.into_iter().map(entry).collect())
+}
+
+/// That the variables of the official image count for nothing beside a zoo.cfg.
+fn unread(environment: Environment<'_>, place: &str) -> Option<Note> {
+    let unread: Vec<_> = environment.of_the_image().collect();
+    let text = format!("environment: {} ignored, because there is {place}", unread.join(", "));
+    (!unread.is_empty()).then(|| Note::info(text))
+}
+
+/// Every value that has an effect, or all that is wrong with them.
+fn judge(
+    mut settings: Settings,
+    defaults: &Defaults,
+    place: &str,
+    notes: &mut Vec<Note>,
+) -> Result<Config, Refusals> {
+    let mut refusals = settings.judge(notes);
     let outcome = loop {
         let mut of_values = Vec::new();
-        let outcome = Config::from_settings(&settings, &defaults, &place, &mut of_values);
+        let outcome = Config::from_settings(&settings, defaults, place, &mut of_values);
         // The other values are judged as if a bad one was not there.
         match outcome {
             Err(error) if error.key_of_bad_value().is_some_and(|key| settings.forget(key)) => {
@@ -253,17 +281,12 @@ fn assemble(
         }
     };
     let mut refusals = refusals.into_iter();
-    let outcome = outcome.map(|config| Config {
-        shown_file: file.map(|(_, bytes)| shown_file::shown(bytes)),
-        ..config
-    });
-    let outcome = match (refusals.next(), outcome) {
+    match (refusals.next(), outcome) {
         (None, outcome) => outcome.map_err(|first| Refusals { first, more: Vec::new() }),
         (Some(first), outcome) => {
             Err(Refusals { first, more: refusals.chain(outcome.err()).collect() })
         }
-    };
-    Ok(Examined { outcome, notes, keys_in_effect, keys_only_here })
+    }
 }
 
 /// The bytes of a small file; a device or a log given by mistake does not fill memory.

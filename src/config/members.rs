@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::quorum::{self, QuorumSecurity};
 use super::server_line::{self, FORM, ServerLine};
 use super::settings::{Setting, Settings};
-use super::value::{Number, bad_value, native_bool};
+use super::value::{bad_value, native_bool, set_number};
 use super::{ConfigError, ListenAddress, Note};
 use crate::message::MessageId;
 
@@ -105,8 +105,8 @@ impl Ensemble {
         notes: &mut Vec<Note>,
     ) -> Result<Option<Self>, ConfigError> {
         refuse_what_is_not_there_yet(settings)?;
-        let upgrades = native_bool(settings, "localSessionsUpgradingEnabled", false)?;
-        let sessions = match native_bool(settings, "localSessionsEnabled", false)? {
+        let upgrades = native_bool(settings, "localSessionsUpgradingEnabled")?;
+        let sessions = match native_bool(settings, "localSessionsEnabled")? {
             true => SessionsLive::Here { upgrades },
             false => SessionsLive::Everywhere,
         };
@@ -141,7 +141,7 @@ impl Ensemble {
         let (init_limit, sync_limit) = (limit("initLimit")?, limit("syncLimit")?);
         let security = QuorumSecurity::from_settings(settings, place, notes)?;
         let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
-        let linearizable_reads = native_bool(settings, "linearizableReads", false)?;
+        let linearizable_reads = native_bool(settings, "linearizableReads")?;
         let leader_serves = quorum::leader_serves(settings, notes);
         Ok(Some(Self {
             my_id,
@@ -178,8 +178,7 @@ fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> 
     };
     match settings.get("standaloneEnabled") {
         Some(setting)
-            if settings.servers().len() < 2
-                && !native_bool(settings, "standaloneEnabled", true)? =>
+            if settings.servers().len() < 2 && !native_bool(settings, "standaloneEnabled")? =>
         {
             refuse(setting, "standaloneEnabled=false asks for an ensemble of one")
         }
@@ -223,7 +222,6 @@ fn ticks(
             remedy,
         });
     }
-    let number =
-        Number { key, default: 0, range: 1..=super::value::INT_MAX, what: "a number of ticks" };
-    Ok(Duration::from_millis(u64::from(tick_ms)) * number.read_u32(settings)?)
+    let count = set_number(settings, key)?.and_then(|count| u32::try_from(count).ok());
+    Ok(Duration::from_millis(u64::from(tick_ms)) * count.unwrap_or_default())
 }
