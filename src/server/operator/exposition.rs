@@ -202,3 +202,97 @@ fn histogram(values: &Distribution) -> Metric {
     metric.set_histogram(histogram);
     metric
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::figures::series::KeyedMeasure;
+    use crate::server::without_orderer;
+
+    fn part(server: &Server, name: &str) -> Vec<String> {
+        let page = page(server, &[name.to_owned()]);
+        assert!(page.ends_with('\n') || page.is_empty());
+        page.lines().map(str::to_owned).collect()
+    }
+
+    /// A scrape with the same line twice is refused as a whole.
+    #[test]
+    fn every_key_has_lines_of_its_own() {
+        let (_dir, server) = without_orderer("");
+        for key in ["a", r"b\c", r"b\\c", r#"b\"c"#, r"end\", "\u{fc} d"] {
+            server.stats.series.record_of_key(KeyedMeasure::NamespaceRead, key, 7);
+        }
+        let keys = ["a", r#"b\\\"c"#, r"b\\\\c", r"b\\c", r"end\\", "\u{fc} d"];
+        let expected = keys.map(|key| {
+            [
+                format!("read_per_namespace{{key=\"{key}\",quantile=\"0.5\"}} 7"),
+                format!("read_per_namespace_sum{{key=\"{key}\"}} 7"),
+                format!("read_per_namespace_count{{key=\"{key}\"}} 1"),
+            ]
+        });
+        assert_eq!(part(&server, "read_per_namespace")[2..], expected.concat());
+    }
+
+    #[test]
+    fn a_name_may_end_as_a_part_of_a_summary_does() {
+        let (_dir, server) = without_orderer("");
+        server.stats.series.record(Measure::CreatedWatchers, 3);
+        assert_eq!(
+            part(&server, "node_created_watch_count"),
+            [
+                "# HELP node_created_watch_count watchers notified when a znode was created",
+                "# TYPE node_created_watch_count summary",
+                "node_created_watch_count{quantile=\"0.5\"} 3",
+                "node_created_watch_count_sum 3",
+                "node_created_watch_count_count 1",
+            ]
+        );
+        let lines = part(&server, "updatelatency");
+        let quantiles = ["0.5", "0.9", "0.99"]
+            .map(|quantile| format!("updatelatency{{quantile=\"{quantile}\"}} NaN"));
+        assert_eq!(lines[2..5], quantiles);
+        assert_eq!(lines[5..], ["updatelatency_sum 0", "updatelatency_count 0"]);
+    }
+
+    #[test]
+    fn histograms_are_in_seconds() {
+        let (_dir, server) = without_orderer("");
+        server.stats.series.of(Measure::Fsync).record(3, 2);
+        server.stats.series.record(Measure::Fsync, 70_000);
+        let lines = part(&server, "ferrokeeper_fsync_seconds");
+        assert_eq!(lines.len(), 2 + BOUNDS_MS.len() + 3);
+        assert_eq!(lines[1], "# TYPE ferrokeeper_fsync_seconds histogram");
+        assert_eq!(
+            lines[3..5],
+            [2, 4].map(|ms| {
+                let below = if ms == 2 { 0 } else { 2 };
+                format!("ferrokeeper_fsync_seconds_bucket{{le=\"0.00{ms}\"}} {below}")
+            })
+        );
+        assert_eq!(
+            lines[16..],
+            [
+                "ferrokeeper_fsync_seconds_bucket{le=\"16.384\"} 2",
+                "ferrokeeper_fsync_seconds_bucket{le=\"+Inf\"} 3",
+                "ferrokeeper_fsync_seconds_sum 70.006",
+                "ferrokeeper_fsync_seconds_count 3",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_without_a_sample_or_that_nobody_wants_is_left_out() {
+        let (_dir, server) = without_orderer("");
+        assert_eq!(part(&server, "read_per_namespace"), [""; 0]);
+        assert_eq!(part(&server, "no_such_name"), [""; 0]);
+        let page = page(&server, &[]);
+        assert!(!page.contains("read_per_namespace"));
+        assert!(page.contains("\n# TYPE commit_count counter\ncommit_count 0\n"));
+        let info = format!(
+            "ferrokeeper_info{{version=\"{}\",zookeeper=\"{ZOOKEEPER_VERSION}\",built=\"{}\"}} 1\n",
+            env!("CARGO_PKG_VERSION"),
+            env!("FERROKEEPER_BUILT")
+        );
+        assert!(page.ends_with(&info), "{page}");
+    }
+}
