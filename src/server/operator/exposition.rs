@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn histograms_are_in_seconds() {
         let (_dir, server) = without_orderer("");
-        server.stats.series.of(Measure::Fsync).record(3, 2);
+        server.stats.series.record_many(Measure::Fsync, 3, 2);
         server.stats.series.record(Measure::Fsync, 70_000);
         let lines = part(&server, "ferrokeeper_fsync_seconds");
         assert_eq!(lines.len(), 2 + BOUNDS_MS.len() + 3);
