@@ -7,5 +7,6 @@ pub(super) mod metric_table;
 pub(super) mod namespace;
 pub(super) mod process;
 pub(super) mod quorum_stats;
+pub(super) mod recorder;
 pub(super) mod series;
 pub(super) mod stats;

@@ -4,8 +4,9 @@
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use metrics::HistogramFn;
 use parking_lot::Mutex;
 
 use super::stats::Summary;
@@ -31,8 +32,6 @@ pub(in crate::server) struct Distribution {
     /// Made with the first value: most names never have one.
     buckets: OnceLock<Box<[AtomicU64; BUCKETS]>>,
     sum: AtomicU64,
-    /// Its name has its place no more.
-    is_given_up: AtomicBool,
     /// Since `srst`.
     min: AtomicU64,
     max: AtomicU64,
@@ -62,7 +61,6 @@ impl Default for Distribution {
         Self {
             buckets: OnceLock::new(),
             sum: AtomicU64::new(0),
-            is_given_up: AtomicBool::new(false),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             marks: Mutex::new(marks),
@@ -70,9 +68,21 @@ impl Default for Distribution {
     }
 }
 
+/// Values are whole numbers, none below 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is beyond is 0")]
+impl HistogramFn for Distribution {
+    fn record(&self, value: f64) {
+        self.add(value as u64, 1);
+    }
+
+    fn record_many(&self, value: f64, count: usize) {
+        self.add(value as u64, count as u64);
+    }
+}
+
 impl Distribution {
     /// Counts a value `times` times.
-    pub(in crate::server) fn record(&self, value: u64, times: u64) {
+    fn add(&self, value: u64, times: u64) {
         let buckets = self.buckets.get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
         if let Some(bucket) = buckets.get(bucket_of(value)) {
             bucket.fetch_add(times, Ordering::Relaxed);
@@ -91,16 +101,6 @@ impl Distribution {
     /// What all values add up to.
     pub(in crate::server) fn sum(&self) -> u64 {
         self.sum.load(Ordering::Relaxed)
-    }
-
-    /// From here on nobody looks at what is counted.
-    pub(in crate::server) fn give_up(&self) {
-        self.is_given_up.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether nobody looks at it any more.
-    pub(in crate::server) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Everything since the start.
@@ -227,7 +227,7 @@ mod tests {
 
     fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
         let distribution = Distribution::default();
-        values.into_iter().for_each(|value| distribution.record(value, 1));
+        values.into_iter().for_each(|value| distribution.add(value, 1));
         distribution
     }
 
@@ -273,7 +273,7 @@ mod tests {
         distribution.reset();
         let nothing = (Summary::default(), [0; 4]);
         assert_eq!(distribution.since_reset(), nothing);
-        distribution.record(7, 3);
+        distribution.add(7, 3);
         let summary = Summary { min: 7, max: 7, sum: 21, count: 3 };
         assert_eq!(distribution.since_reset(), (summary, [7; 4]));
         let Counted { sum, count, .. } = distribution.counted();
@@ -284,7 +284,7 @@ mod tests {
             distribution.mark();
         }
         assert_eq!(distribution.lately().count, 0);
-        distribution.record(9, 1);
+        distribution.add(9, 1);
         assert_eq!((distribution.lately().count, distribution.lately().percentile(0.99)), (1, 9));
     }
 

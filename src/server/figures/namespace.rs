@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use jute::txn::Txn;
 
-use super::distribution::Distribution;
-use super::series::{KeyedMeasure, Series};
+use super::series::{KeyedMeasure, Place, Series};
 
 /// What ZooKeeper counts a znode's Stat as.
 const STAT_LEN: usize = 68;
@@ -51,8 +50,8 @@ pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
 pub(in crate::server) struct Reads {
     /// A path that is the last one's namespace and nothing more; empty before the first one.
     last: String,
-    /// What that namespace has.
-    its: Option<Arc<Distribution>>,
+    /// What that namespace is counted with.
+    its: Option<Arc<Place>>,
     /// The first bytes of paths below a short one, and which of them count: one look for most
     /// reads. None count where there is no such path.
     start: u64,

@@ -53,8 +53,7 @@ impl QuorumStats {
 }
 
 fn record(stats: &Stats, measure: Measure, all_ms: impl Iterator<Item = u64>) {
-    let its = stats.series.of(measure);
-    all_ms.for_each(|ms| its.record(ms, 1));
+    all_ms.for_each(|ms| stats.series.record(measure, ms));
 }
 
 /// How the log of a member stands.

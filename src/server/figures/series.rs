@@ -1,13 +1,16 @@
-//! What the server counts and times (`ServerMetrics`): one place in memory for each name, and one
-//! for each name and key.
+//! What the server counts and times (`ServerMetrics`): a handle for each name, and one for each
+//! name and key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use metrics::{Key, Recorder as _};
 use parking_lot::{Mutex, RwLock};
 
 use super::distribution::Distribution;
+use super::metric_table::{ADVANCED, BASIC, COUNTERS};
+use super::recorder::{self, METADATA, Recorder};
 
 /// Keys that one name may have: clients choose the names of znodes.
 const KEYS_MAX: usize = 256;
@@ -134,13 +137,14 @@ named! {
     QuotaExceeded = "quota_exceeded_error_per_namespace",
 }
 
-/// What was counted since the start.
+/// The handles that the server counts with, and which keys have one.
 #[derive(Debug)]
 pub(in crate::server) struct Series {
-    counters: [AtomicU64; Counter::ALL.len()],
+    recorder: Recorder,
+    counters: [metrics::Counter; Counter::ALL.len()],
+    measures: [metrics::Histogram; Measure::ALL.len()],
     /// What the counters had come to at the last `srst`: a scraper's must not go back.
     at_reset: Mutex<[u64; Counter::ALL.len()]>,
-    measures: [Distribution; Measure::ALL.len()],
     keyed: [RwLock<BTreeMap<String, Keyed>>; KeyedMeasure::ALL.len()],
     keyed_misses: [Misses; KeyedMeasure::ALL.len()],
     keyed_counters: [Mutex<BTreeMap<String, KeyedCount>>; KeyedCounter::ALL.len()],
@@ -149,20 +153,44 @@ pub(in crate::server) struct Series {
     steps: AtomicU64,
 }
 
-/// The values of a key.
+/// What the values of a key are counted with, while it has its place.
+#[derive(Debug)]
+pub(in crate::server) struct Place {
+    values: metrics::Histogram,
+    is_given_up: AtomicBool,
+}
+
+impl Place {
+    /// Counts a value `times` times.
+    pub(in crate::server) fn record(&self, value: u64, times: u64) {
+        record_many(&self.values, value, times);
+    }
+
+    /// From here on nobody looks at what is counted.
+    pub(in crate::server) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody looks at it any more.
+    pub(in crate::server) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+}
+
+/// A key with a place.
 #[derive(Debug)]
 struct Keyed {
-    its: Arc<Distribution>,
-    /// What they added up to when the last place was sought, and the step at which that had
+    its: Arc<Place>,
+    /// What its values added up to when the last place was sought, and the step at which that had
     /// changed.
     sum: u64,
     used: u64,
 }
 
-/// A count of a key.
-#[derive(Debug, Default)]
+/// A key that is counted.
+#[derive(Debug)]
 struct KeyedCount {
-    count: u64,
+    count: metrics::Counter,
     used: u64,
 }
 
@@ -177,12 +205,37 @@ impl Misses {
     }
 }
 
+/// Doubles are what the crate counts: up to 2^53 that is exact.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds, bytes and numbers of things")]
+fn record_many(values: &metrics::Histogram, value: u64, times: u64) {
+    values.record_many(value as f64, usize::try_from(times).unwrap_or(usize::MAX));
+}
+
 impl Default for Series {
+    /// Every name of the metric table that is counted gets its handle here: no name is sought while
+    /// requests are served.
+    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     fn default() -> Self {
+        let recorder = Recorder::default();
+        let mut counters = [const { metrics::Counter::noop() }; Counter::ALL.len()];
+        for row in COUNTERS {
+            if let Some(counter) = Counter::named(row.name) {
+                let name = Key::from_static_name(row.name);
+                counters[counter as usize] = recorder.register_counter(&name, &METADATA);
+            }
+        }
+        let mut measures = [const { metrics::Histogram::noop() }; Measure::ALL.len()];
+        for row in BASIC.iter().chain(ADVANCED) {
+            if let Some(measure) = Measure::named(row.name) {
+                let name = Key::from_static_name(row.name);
+                measures[measure as usize] = recorder.register_histogram(&name, &METADATA);
+            }
+        }
         Self {
-            counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
+            recorder,
+            counters,
+            measures,
             at_reset: Mutex::new([0; Counter::ALL.len()]),
-            measures: std::array::from_fn(|_| Distribution::default()),
             keyed: std::array::from_fn(|_| RwLock::default()),
             keyed_misses: std::array::from_fn(|_| Misses::default()),
             keyed_counters: std::array::from_fn(|_| Mutex::default()),
@@ -195,19 +248,18 @@ impl Default for Series {
 impl Series {
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn count(&self, counter: Counter, by: u64) {
-        self.counters[counter as usize].fetch_add(by, Ordering::Relaxed);
+        self.counters[counter as usize].increment(by);
     }
 
     /// Somebody else counts it, and has come to `total`.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn count_up_to(&self, counter: Counter, total: u64) {
-        self.counters[counter as usize].fetch_max(total, Ordering::Relaxed);
+        self.counters[counter as usize].absolute(total);
     }
 
     /// What a counter has come to since the start.
-    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn total(&self, counter: Counter) -> u64 {
-        self.counters[counter as usize].load(Ordering::Relaxed)
+        self.recorder.total(counter)
     }
 
     /// What it has come to since `srst`.
@@ -216,26 +268,28 @@ impl Series {
         self.total(counter).saturating_sub(self.at_reset.lock()[counter as usize])
     }
 
-    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
+    /// What was counted by size.
     pub(in crate::server) fn of(&self, measure: Measure) -> &Distribution {
-        &self.measures[measure as usize]
+        self.recorder.of(measure)
     }
 
     pub(in crate::server) fn record(&self, measure: Measure, value: u64) {
-        self.of(measure).record(value, 1);
+        self.record_many(measure, value, 1);
+    }
+
+    /// Counts a value `times` times.
+    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
+    pub(in crate::server) fn record_many(&self, measure: Measure, value: u64, times: u64) {
+        record_many(&self.measures[measure as usize], value, times);
     }
 
     fn step(&self) -> u64 {
         self.steps.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The values of one key, if it has a place or gets one.
+    /// The place of one key, if it has one or gets one.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(in crate::server) fn of_key(
-        &self,
-        measure: KeyedMeasure,
-        key: &str,
-    ) -> Option<Arc<Distribution>> {
+    pub(in crate::server) fn of_key(&self, measure: KeyedMeasure, key: &str) -> Option<Arc<Place>> {
         let all = &self.keyed[measure as usize];
         {
             let all = all.read();
@@ -249,10 +303,31 @@ impl Series {
         let used = self.step();
         let mut all = all.write();
         if all.len() >= KEYS_MAX && !all.contains_key(key) {
-            give_up_one(&mut all, used);
+            self.give_up_one(&mut all, measure, used);
         }
-        let new = || Keyed { its: Arc::default(), sum: 0, used };
+        let new = || {
+            let name = recorder::with_key(measure.name(), key);
+            let values = self.recorder.register_histogram(&name, &METADATA);
+            let its = Arc::new(Place { values, is_given_up: AtomicBool::new(false) });
+            Keyed { its, sum: 0, used }
+        };
         Some(Arc::clone(&all.entry(key.to_owned()).or_insert_with(new).its))
+    }
+
+    /// Gives the place of the key up that was not used for longest. Who uses one leaves no other
+    /// mark than a greater sum.
+    fn give_up_one(&self, all: &mut BTreeMap<String, Keyed>, measure: KeyedMeasure, now: u64) {
+        self.recorder.each_key(measure, |key, its| {
+            let sum = its.sum();
+            if let Some(of_key) = all.get_mut(key).filter(|of_key| of_key.sum != sum) {
+                (of_key.sum, of_key.used) = (sum, now);
+            }
+        });
+        let longest = all.iter().min_by_key(|(_, of_key)| of_key.used).map(|(key, _)| key.clone());
+        if let Some((key, of_key)) = longest.and_then(|key| all.remove_entry(&key)) {
+            self.recorder.unregister_histogram(measure, &key);
+            of_key.its.give_up();
+        }
     }
 
     /// Counts a value of one key, if that has a place or gets one.
@@ -263,13 +338,11 @@ impl Series {
     }
 
     /// All keys of a name with what they have.
-    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn keys(
         &self,
         measure: KeyedMeasure,
     ) -> Vec<(String, Arc<Distribution>)> {
-        let all = self.keyed[measure as usize].read();
-        all.iter().map(|(key, of_key)| (key.clone(), Arc::clone(&of_key.its))).collect()
+        self.recorder.keys(measure)
     }
 
     /// Counts one more of a key, if that has a place or gets one.
@@ -277,7 +350,7 @@ impl Series {
     pub(in crate::server) fn count_key(&self, counter: KeyedCounter, key: &str) {
         let mut all = self.keyed_counters[counter as usize].lock();
         if let Some(of_key) = all.get_mut(key) {
-            of_key.count += 1;
+            of_key.count.increment(1);
             of_key.used = self.step();
             return;
         }
@@ -288,56 +361,38 @@ impl Series {
             let longest = all.iter().min_by_key(|(_, of_key)| of_key.used);
             if let Some(longest) = longest.map(|(key, _)| key.clone()) {
                 all.remove(&longest);
+                self.recorder.unregister_counter(counter, &longest);
             }
         }
-        all.insert(key.to_owned(), KeyedCount { count: 1, used: self.step() });
+        let name = recorder::with_key(counter.name(), key);
+        let count = self.recorder.register_counter(&name, &METADATA);
+        count.increment(1);
+        all.insert(key.to_owned(), KeyedCount { count, used: self.step() });
     }
 
     /// All keys of a counter with what they have come to since the start.
-    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn keyed_counts(&self, counter: KeyedCounter) -> BTreeMap<String, u64> {
-        let all = self.keyed_counters[counter as usize].lock();
-        all.iter().map(|(key, of_key)| (key.clone(), of_key.count)).collect()
+        self.recorder.keyed_counts(counter)
     }
 
     /// `srst`: everything is counted from here on.
     pub(in crate::server) fn reset(&self) {
         let mut at_reset = self.at_reset.lock();
-        for (at_reset, counter) in at_reset.iter_mut().zip(&self.counters) {
-            *at_reset = counter.load(Ordering::Relaxed);
-        }
-        self.measures.iter().for_each(Distribution::reset);
-        for all in &self.keyed {
-            all.read().values().for_each(|of_key| of_key.its.reset());
-        }
+        *at_reset = self.recorder.totals();
+        self.recorder.each_distribution(Distribution::reset);
     }
 
     #[cfg(test)]
     pub(in crate::server) fn forget_keys(&self) {
-        self.keyed.iter().for_each(|all| all.write().clear());
+        for measure in KeyedMeasure::ALL {
+            let all = std::mem::take(&mut *self.keyed[*measure as usize].write());
+            all.keys().for_each(|key| self.recorder.unregister_histogram(*measure, key));
+        }
     }
 
     /// To be called every two minutes: lately is ten.
     pub(in crate::server) fn mark(&self) {
-        self.measures.iter().for_each(Distribution::mark);
-        for all in &self.keyed {
-            all.read().values().for_each(|of_key| of_key.its.mark());
-        }
-    }
-}
-
-/// Gives the place of the key up that was not used for longest. Who uses one leaves no other mark
-/// than a greater sum.
-fn give_up_one(all: &mut BTreeMap<String, Keyed>, now: u64) {
-    for of_key in all.values_mut() {
-        let sum = of_key.its.sum();
-        if sum != of_key.sum {
-            (of_key.sum, of_key.used) = (sum, now);
-        }
-    }
-    let longest = all.iter().min_by_key(|(_, of_key)| of_key.used).map(|(key, _)| key.clone());
-    if let Some(of_key) = longest.and_then(|key| all.remove(&key)) {
-        of_key.its.give_up();
+        self.recorder.each_distribution(Distribution::mark);
     }
 }
 
@@ -377,7 +432,8 @@ mod tests {
             assert!(keys.iter().any(|(known, _)| *known == key.to_string()), "{key}");
         }
         assert!(!cached.is_given_up());
-        assert_eq!(cached.counted().count, 1 + 2 * KEYS_MAX as u64);
+        let of_cached = keys.iter().find(|(known, _)| known == "5").expect("it has a place");
+        assert_eq!(of_cached.1.counted().count, 1 + 2 * KEYS_MAX as u64);
         let exceeded = series.keyed_counts(KeyedCounter::QuotaExceeded);
         assert_eq!((exceeded.len(), exceeded["7"]), (KEYS_MAX, 1 + 2 * KEYS_MAX as u64));
         assert!(exceeded.contains_key(&(3 * KEYS_MAX - 1).to_string()));

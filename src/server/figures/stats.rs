@@ -104,7 +104,7 @@ impl Stats {
             Kind::Read(_) => Measure::Read,
             Kind::Update => Measure::Update,
         };
-        self.series.of(measure).record(ms, requests);
+        self.series.record_many(measure, ms, requests);
     }
 
     /// Latencies of all requests.

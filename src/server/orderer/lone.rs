@@ -76,7 +76,7 @@ pub(in crate::server) fn run(
                 series.record(Measure::GroupTxns, report.txns);
                 series.count(Counter::TxnsLogged, report.txns);
                 let ms = server.clock.monotonic().since(now.monotonic);
-                series.of(Measure::Propagation).record(ms, report.txns);
+                series.record_many(Measure::Propagation, ms, report.txns);
             }
         }
         for inquiry in batch.inquiries {
@@ -123,10 +123,9 @@ pub(in crate::server) fn take(server: &Server, submissions: &mut [Submission], n
     let series = &server.stats.series;
     series.count(Counter::RequestsQueued, submissions.len() as u64);
     series.record(Measure::QueueSize, submissions.len() as u64);
-    let waited = series.of(Measure::QueueTime);
     for Submission { origin, work, .. } in submissions {
         let ms = now.monotonic.since(origin.received);
-        waited.record(ms, 1);
+        series.record(Measure::QueueTime, ms);
         if is_throttled(server.config.throttle.op_wait_ms, ms, work) {
             *work = Work::Throttled;
             series.count(Counter::ThrottledOps, 1);
