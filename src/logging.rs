@@ -189,7 +189,9 @@ fn filter(directives: &str) -> Result<EnvFilter, String> {
     for word in words {
         let is_level = word.parse::<LevelFilter>().is_ok();
         if !is_level && !word.contains(['=', ':', '[']) {
-            return Err(format!("{word} is no level: error, warn, info, debug, trace or off"));
+            return Err(format!(
+                "{word} is not a level: use error, warn, info, debug, trace or off"
+            ));
         }
     }
     EnvFilter::builder()

@@ -15,12 +15,12 @@ const MS: &str = "a number of milliseconds";
 const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
-const PATH_STATS: &str = "Paths are always counted, and never logged: \
+const PATH_STATS: &str = "Requests are always counted by path, and never logged: \
                           see `ferrokeeper top` and the command `hot_paths`.";
 const INSIDE: &str = "Tunes internals of Apache ZooKeeper.";
 const CLIENTS: &str = "Read by clients only.";
 const OTHER_WAY: &str = "Servers connect to each other in a different way.";
-const RAFT: &str = "Servers elect by Raft.";
+const RAFT: &str = "Servers elect a leader by Raft.";
 const CATCHES_UP: &str = "A follower catches up from the leader's log, as far back as that goes.";
 const NO_QUORUM_SASL: &str = "`true` is refused in an ensemble: there is no SASL between servers; \
      use `quorum.auth.secretFile` or `sslQuorum`.";
@@ -74,7 +74,7 @@ pub const KEYS: &[Section] = &[
         in_file("clientPort", Int, Works, "TCP port for clients, unencrypted.")
             .number(0, PORT, "a TCP port"),
         in_file("clientPortAddress", Text, Works, "Address for that port; default all."),
-        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096; ZooKeeper: 50.")
+        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096 (in ZooKeeper 50).")
             .number(-1, from(INT_MIN), "a number of connections"),
         property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default {default}.").flag(false),
         in_file("maxClientCnxns", Int, Works, "Connections from one address, default {default}; 0 means no limit.")
@@ -121,15 +121,15 @@ pub const KEYS: &[Section] = &[
         property("intBufferStartingSizeBytes", Text, Meaningless, "Sizes a buffer of the JVM."),
     ] },
     Section { heading: "Protection", keys: &[
-        in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: `keyed` or `zookeeper`: how session passwords are made in a directory or an ensemble that begins here; default `keyed`, if every server can have the key. With `zookeeper`, they can be computed from a session's id, and sessions survive going back to ZooKeeper."),
+        in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: `keyed` or `zookeeper`: how session passwords are made in a directory or an ensemble that ferrokeeper creates; default `keyed`, if every server can have the key. With `zookeeper`, they can be computed from a session's id, and sessions survive going back to ZooKeeper."),
         property("memoryLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7.")
             .number(-1, IN_KB, "a number of KB"),
         property("unreadLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed.")
             .number(-1, IN_KB, "a number of KB"),
         property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default {default}.")
             .number(0, from(INT_MIN), "a number of requests"),
-        property("request_throttle_stall_time", Text, Meaningless, "A request continues as soon as there is room; there is no polling."),
-        property("request_throttle_drop_stale", Text, Meaningless, "A request that waits for room has not been read from its socket yet; it disappears with its connection."),
+        property("request_throttle_stall_time", Text, Meaningless, "A request continues as soon as the queue has room; there is no polling."),
+        property("request_throttle_drop_stale", Text, Meaningless, "A request that waits for room in the queue has not been read from its socket yet; it disappears with its connection."),
         property("request_stale_latency_check", Text, Meaningless, "Part of `request_throttle_drop_stale`."),
         property("request_stale_connection_check", Text, Meaningless, "Part of `request_throttle_drop_stale`."),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "On shutdown, requests already received are answered, and no more are accepted."),
@@ -137,7 +137,7 @@ pub const KEYS: &[Section] = &[
             .number(0, from(INT_MIN), MS),
         property("largeRequestThreshold", Int, Works, "Bytes above which a request counts as large; {default}, the default, means none does.")
             .number(-1, from(INT_MIN), "a number of bytes"),
-        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests in progress, default {default}; a request that exceeds it has its connection closed.")
+        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests in progress, default {default}; the connection of a request that exceeds it is closed.")
             .number(100 << 20, from(INT_MIN), "a number of bytes"),
         property("connection_throttle_tokens", Int, Works, "Sessions that may be requested at once, one token each; {default}, the default, means no limit. Connections beyond that are closed.")
             .number(0, from(0), "a number of tokens"),
@@ -145,7 +145,7 @@ pub const KEYS: &[Section] = &[
             .number(1, from(1), MS),
         property("connection_throttle_fill_count", Int, Works, "Tokens that are added each time; default {default}.")
             .number(1, from(0), "a number of tokens"),
-        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the drop probability; {default}, the default, means no random drops.")
+        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the probability that a session request is refused at random; {default}, the default, means none is.")
             .number(-1, from(-1), MS),
         property("connection_throttle_drop_increase", Text, Works, "Added to that probability when no token is left, from 0 to 1; default {default}.").fraction(0.02),
         property("connection_throttle_drop_decrease", Text, Works, "Subtracted from it when there are enough tokens, from 0 to 1; default {default}.").fraction(0.002),
@@ -166,13 +166,13 @@ pub const KEYS: &[Section] = &[
             .range(from(1), "a number of ticks"),
         in_file("electionAlg", Int, Works, "Only 3, as in ZooKeeper; servers elect a leader by Raft."),
         in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet.").flag(true),
-        in_file("reconfigEnabled", Bool, Works, "Which error a client gets when it asks for other members; not yet: changing the members.").flag(false),
+        in_file("reconfigEnabled", Bool, Works, "Which error a client gets for a reconfig; not yet: changing the members.").flag(false),
         in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default {default}.").flag(false),
         in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit.")
             .number(0, from(0), "a number of KiB per second, 0 for no limit,"),
         in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; without it, several servers would each serve alone."),
-        in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides; a quorum of groups is something else."),
-        in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight; a weighted quorum is something else."),
+        in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides here, not a quorum of groups."),
+        in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight here; there is no weighted quorum."),
         in_file("oraclePath", Text, Refused(Always), "Refused: two servers need each other; no oracle decides for one of them."),
         in_file("peerType", PeerType, Meaningless, "The list of servers says who is an observer, as in ZooKeeper."),
         in_file("quorumListenOnAllIPs", Bool, NotYet("false"), "Not yet: the port between servers is opened on the host of the server's own line."),
@@ -239,7 +239,7 @@ pub const KEYS: &[Section] = &[
         property("ssl.quorum.enabledProtocols", Text, Works, "`TLSv1.2`, `TLSv1.3` or both; default both."),
         property("ssl.quorum.ciphersuites", Text, Works, "Java's names; names that are not available are logged."),
         property("ssl.quorum.clientAuth", Text, Works, "`need`, `want` or `none`: whether the connecting server presents a certificate; default need."),
-        property("ssl.quorum.hostnameVerification", Text, Works, "Whether the certificate that a called server presents must name that server; default {default}.").flag(true),
+        property("ssl.quorum.hostnameVerification", Text, Works, "Whether the certificate of the server connected to must name that server; default {default}.").flag(true),
         property("ssl.quorum.clientHostnameVerification", Text, Works, "Whether the certificate of a connecting server must name it; default {default}.").flag(true),
         property("ssl.quorum.allowReverseDnsLookup", Text, Better, "Names are compared with the server list; there are no reverse lookups."),
         property("ssl.quorum.crl", Text, Refused(IfTrueWithTls), REVOKED),
@@ -287,7 +287,7 @@ pub const KEYS: &[Section] = &[
         property("enforce.auth.enabled", Text, Works, "Whether a connection must authenticate first; default {default}.").flag(false),
         property("enforce.auth.schemes", Text, Works, "With which schemes: digest, ip; any other is refused, because it could not be enforced."),
         property("sessionRequireClientSASLAuth", Text, Refused(IfTrue), "`true` is refused: there is no SASL to require."),
-        property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused; digest, ip and auth are always available, ensemble if its class is named; not yet: x509, sasl; never: key, a sample."),
+        property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused; digest, ip and auth are always available, ensemble if its class is named; not yet: x509, sasl; never: key, which is a sample."),
         property("X509AuthenticationProvider.superUser", Text, NotYet(""), NO_TLS),
         property("superUser", Text, NotYet(""), NO_SASL),
         property("superUser.N", Text, NotYet(""), NO_SASL),
@@ -362,7 +362,7 @@ pub const KEYS: &[Section] = &[
         property("jmx.log4j.disable", Text, Meaningless, "There is no JMX and no log4j."),
         property("jmx.log4j.mbean", Text, Meaningless, "There is no JMX and no log4j."),
         property("log.dir", Text, Works, "Folder of a log in addition to standard error, like `ZOO_LOG_DIR`; no default."),
-        property("log.file", Text, Works, "Its file name there, default `{default}`; files of 10 MB, and ten older ones are kept.").text("zookeeper.log"),
+        property("log.file", Text, Works, "Its file name there, default `{default}`; it is rotated at 10 MB, and ten older files are kept.").text("zookeeper.log"),
         property("log.threshold", Text, Meaningless, LOG_LEVEL),
         property("root.logger", Text, Meaningless, LOG_LEVEL),
         property("console.threshold", Text, Meaningless, LOG_LEVEL),

@@ -337,7 +337,7 @@ fn who_belongs_to_another_ensemble_says_so_and_nothing_is_to_be_moved() {
 /// The ensemble serves clients: what its leader says is the only reason.
 #[test]
 fn who_gets_no_seat_says_why() {
-    let why = "gives this server no seat yet: another process speaks as server 2 from 10.0.0.7";
+    let why = "does not admit this server yet: another process runs as server 2 from 10.0.0.7";
     let members = [(1, 11, member(1, 1, &[])), (3, 13, member(3, 1, &[]))];
     let text = Here::before(2, Base::default(), None).tell_refused(&members, (1, why));
     assert_eq!(text, format!("server 1 {why}"));

@@ -148,7 +148,7 @@ impl Declined {
         (!has_begun && round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble))).then(|| {
             let newest = newest.map(|server| format!(" The newest data is that of server {server}."));
             format!(
-                "server {founder} has founded an ensemble that has not begun, and this server does not join that: {unfit}.{} {}",
+                "server {founder} has founded an ensemble that has not begun, and this server does not join it: {unfit}.{} {}",
                 newest.unwrap_or_default(),
                 unfit.way_out(founder)
             )

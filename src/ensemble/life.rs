@@ -154,7 +154,7 @@ impl Life {
             Prospect::Later => return Ok(()),
             Prospect::Taken(id) => Answer::Refused(taken_by_another_directory(id)),
             Prospect::Changing => {
-                Answer::NotYet("another change of the members has to be over first".to_owned())
+                Answer::NotYet("another change of the members must finish first".to_owned())
             }
             Prospect::Speaks => {
                 let from = member.transport().hears_from(applicant.server);
@@ -259,7 +259,5 @@ fn taken_by_another_directory(member: u64) -> String {
 #[must_use]
 pub fn speaks_as(server: u8, from: Option<IpAddr>) -> String {
     let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
-    format!(
-        "another process speaks as server {server}{from}: each server needs a `myid` of its own"
-    )
+    format!("another process runs as server {server}{from}: each server needs a `myid` of its own")
 }

@@ -304,7 +304,7 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
         let case = (own, is, has_begun);
         assert_eq!([false, true].map(|is_late| round.step(is_late)), steps, "{case:?}");
         // Who asks for a seat in vain hears how that ends.
-        let is_about_seat = round.waits_for(true, "/data").contains("gives this server a seat");
+        let is_about_seat = round.waits_for(true, "/data").contains("admits this server");
         assert_eq!(is_about_seat, steps[1] == Step::Join, "{case:?}");
     }
 }
@@ -728,7 +728,11 @@ fn an_emptied_server_belongs_to_nothing_beside_one_that_is_blank() {
             let round = Round { own: 2, holding: own.holding(), voters: &VOTERS, others: &others };
             assert_eq!(round.accepts().is_some(), accepts, "{first:?} {own:?}");
             let told = round.waits_for(false, "/data");
-            assert_eq!(told.contains("what server 1 had may not be mounted"), !accepts, "{told}");
+            assert_eq!(
+                told.contains("server 1 may have a disk that is not mounted"),
+                !accepts,
+                "{told}"
+            );
         }
     }
 }
@@ -813,7 +817,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(1, Is::Empty, &[(2, Is::Member)], true),
-            ["server 2 belongs to an", "no leader of that ensemble gives this server a seat"],
+            ["server 2 belongs to an", "no leader of that ensemble admits this server"],
         ),
         (
             told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
@@ -1548,7 +1552,7 @@ fn every_line_names_all_that_are_left() {
     let holding = After::Empty.holding();
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
+    assert!(text.contains("admits this server") && text.contains(lost), "{text}");
     let emptied = "Start all others with empty directories, and keep what was in their old ones: the newest data of these counts";
     assert!(text.contains(emptied), "{text}");
     // The same where its founder asks it.
@@ -1557,7 +1561,7 @@ fn every_line_names_all_that_are_left() {
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     assert!(round.accepts().is_some() && round.step(true) == Step::Join);
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
+    assert!(text.contains("admits this server") && text.contains(lost), "{text}");
     // One of the two.
     let others = BTreeMap::from([member(1), empty(3), empty(4), empty(5)]);
     let returning =

@@ -4,7 +4,7 @@ messages! { "Clients":
 
 FK0501 CLIENT_NOT_ACCEPTED
 "The system failed to accept a client's connection."
-"It waits or is lost; open connections are not affected. Accepting is retried every 50 ms."
+"That connection waits or is lost; open connections are not affected. Accepting is retried every 50 ms."
 "Usually the limit of open files (`ulimit -n`, LimitNOFILE): look at the reason in the line."
 
 FK0502 TOO_MANY_CONNECTIONS
@@ -40,7 +40,7 @@ FK0507 LARGE_REQUESTS_TOO_MANY
 FK0508 TOO_MANY_SESSIONS_AT_ONCE
 "More sessions are requested at once than `connection_throttle_tokens` allows."
 "The client was disconnected before it had a session, and tries again. Open sessions are not affected."
-"This is what the limit is for, after an outage of many clients. If it persists, raise the tokens or look for a client that reconnects in a loop."
+"After an outage that affected many clients, this is what the limit is for. If it persists, raise the tokens or look for a client that reconnects in a loop."
 
 FK0509 CLIENT_AHEAD
 "A client has seen a later transaction than this server has."
@@ -68,7 +68,7 @@ FK0513 ANOTHER_ENSEMBLE
 "Correct the client's list of servers, or add the name to `ensembleAuthName`."
 
 FK0514 LARGE_ANSWER
-"A response is longer than ZooKeeper's Java client accepts by default (`jute.maxbuffer`, 1048575 bytes), which is a warning, or longer than half of that. `path` is the path asked for, the first one if there are several, and `-` for the changes of a multi; `address` is the client's."
+"A response is longer than ZooKeeper's Java client accepts by default (`jute.maxbuffer`, 1048575 bytes), or longer than half of that; only the first is a warning. `path` is the requested path, the first one if there are several, and `-` for the changes of a multi; `address` is the client's."
 "The response was sent. If it is above the full limit, such a client closes the connection, reconnects and asks again. Reported once a day for each path, for at most 64 paths; `response_above_half_maxbuffer_count` and `response_above_maxbuffer_count` count all of them."
 "Split up what is at that path: fewer children of a znode, less data in one, fewer parts of a multi. Otherwise raise `jute.maxbuffer` of the clients; if they have that already, there is nothing to do."
 

@@ -50,7 +50,7 @@ FK0109 STORE_NOT_PEM
 FK0110 NO_MYID
 "zoo.cfg lists several servers, and there is no `myid` file that says which of them this is."
 "The server does not start. It may be a sign that `dataDir` is not mounted, in which case the data would be missing too."
-"Check that `dataDir` is the right one and is mounted, then write the number of this server's line into `myid`."
+"Check that `dataDir` is the right one and is mounted, then write the N of this server's `server.N` line into `myid`."
 
 FK0111 ENSEMBLE_FORM
 "The configuration asks for a kind of ensemble that this version does not support."
@@ -83,7 +83,7 @@ FK0125 VALUE_WITHOUT_KEY
 "Remove the line, or write the key in front of it."
 
 FK0126 UNKNOWN_WORD
-"A key that takes one of a few words has some other word."
+"A key that takes one of a few words has a value that is none of them."
 "The line says what is used instead, as in ZooKeeper. For `forceSync` that is the safe side: the log is synced."
 "Use one of the words named in the line."
 
@@ -109,7 +109,7 @@ FK0130 SCRIPT_NEEDS_SHELL
 
 FK0131 RELATIVE_DIRECTORY
 "`dataDir` or `dataLogDir` is relative to the working directory."
-"If it is started from elsewhere, the server finds another directory there, most likely an empty one, and serves without the data."
+"If the server is started from elsewhere, it finds another directory there, most likely an empty one, and serves without the data."
 "Write an absolute path, or put `./` in front if a relative one is intended."
 
 FK0132 DIRECTORY_IN_LATIN_1
@@ -138,7 +138,7 @@ FK0136 ALONE_IN_LIST
 "Nothing, if that is intended; otherwise list all servers, on each of them."
 
 FK0137 LINE_OF_ANOTHER
-"The only `server.N` line is not this server's according to `myid`."
+"According to `myid`, the only `server.N` line is not this server's."
 "The server runs standalone; the client port of that line is not used."
 "Check `myid` and `dataDir`, or correct the line."
 

@@ -10,7 +10,7 @@ FK0201 DISK_REFUSED
 FK0202 NO_ROOM_FOR_SNAPSHOT
 "A snapshot would use up the last free space of its disk, which the log may need."
 "No snapshot was written; nothing is lost."
-"Make room on the disk of `dataDir`."
+"Free some space on the disk of `dataDir`."
 
 FK0203 FOLDER_MISSING
 "`dataDir` or `dataLogDir` does not exist, and `zookeeper.datadir.autocreate` is false."
@@ -20,7 +20,7 @@ FK0203 FOLDER_MISSING
 FK0204 DIRECTORY_LOCKED
 "Another ferrokeeper is using the directory; its process id and host name are in the line. In a container, both are those of the container."
 "Nothing was touched: two processes in one directory would destroy it."
-"Stop that process, or use another `dataDir`. The lock is released when its process ends; the lock file may stay. Apache ZooKeeper takes no lock: make sure that it is not running there."
+"Stop that process, or use another `dataDir`. The lock is released when its process ends; the lock file may be left in place. Apache ZooKeeper takes no lock: make sure that it is not running there."
 
 FK0205 FILES_MISPLACED
 "A log is in the folder for snapshots, or a snapshot is in the folder for logs."
@@ -40,12 +40,12 @@ FK0207 LOG_DAMAGED
 FK0208 NO_READABLE_SNAPSHOT
 "None of the snapshots that look complete can be read."
 "The server does not start; nothing was changed. The logs may still hold everything."
-"Restore a snapshot from a backup. If the command in the message is `ferrokeeper data first-snapshot`, the logs go back to the first transaction and it loses nothing. Any other command moves everything aside and begins with an empty tree; a member of an ensemble then loads everything from the others, if a majority of them is running."
+"Restore a snapshot from a backup. If the command in the message is `ferrokeeper data first-snapshot`, the logs go back to the first transaction and the command loses nothing. Any other command moves everything aside and begins with an empty tree; a member of an ensemble then loads everything from the others, if a majority of them is running."
 
 FK0209 LOG_WITHOUT_SNAPSHOT
 "There are transactions but no snapshot that they build on."
 "The server does not start; nothing was changed. The logs may still hold everything."
-"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the message names no command, the folder of snapshots holds nothing that belongs to this server's log, most likely because the disk of `dataDir` is not mounted: only if it is lost for good, and never for a member of an ensemble, `ferrokeeper data first-snapshot` makes a snapshot from the log; open sessions end then. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. Any other command moves everything aside and begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
+"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the message names no command, the folder of snapshots holds nothing that belongs to this server's log, most likely because the disk of `dataDir` is not mounted: only if it is lost for good, and never for a member of an ensemble, `ferrokeeper data first-snapshot` makes a snapshot from the log; open sessions end then. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. After any other command, which moves everything aside, a start begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
 
 FK0210 DIRECTORY_EMPTIED
 "There is neither a snapshot nor a log, but there is a session key, a spare log segment, a seal or `ferrokeeper.logged`: the directory once held data."
@@ -58,7 +58,7 @@ FK0211 NO_SNAPSHOT_UP_TO
 "Ask for a later zxid, or use a backup with older snapshots and logs."
 
 FK0212 CUT_BEHIND_END
-"The log cannot be read as far as the part that should be kept."
+"The log cannot be read to the end of the part that was to be kept."
 "Nothing was cut."
 "Cut at the zxid named in the message; more cannot be kept."
 
@@ -78,7 +78,7 @@ FK0215 FILES_KEEP_MOVING
 "Try again; if it keeps happening, take the backup at a different time from the purge (`autopurge.purgeInterval`)."
 
 FK0216 SNAPSHOT_INVALID
-"A snapshot does not follow its format at some place."
+"Part of a snapshot does not follow its format."
 "A start uses an older snapshot and the logs if they are there; in that case nothing is lost."
 "Find out why: a disk that loses bytes, or an unfinished copy. Restore it, or move it away. `ferrokeeper data check DIR` says what a start would use."
 
@@ -145,12 +145,12 @@ FK0228 SESSIONS_BEFORE_KEY_FILE
 FK0229 SESSION_KEY_FILE
 "`session.key` fails its checksum, or is not as long as a key."
 "The server does not start; the data is not affected. Session passwords are derived from this key."
-"Restore it. Or remove it with the command in the message: all open sessions end, along with their ephemeral znodes, and passwords can be guessed until `ferrokeeper data seal`."
+"Restore it. Or remove it with the command in the message: all open sessions end, along with their ephemeral znodes, and passwords can be guessed until `ferrokeeper data seal` is run."
 
 FK0230 NO_DATABASE
 "The directory holds no database, and `db.autocreate` is false."
 "The server does not start. Usually a disk is not mounted or `dataDir` is wrong."
-"Mount the disk or correct the path. Only if the database is meant to be new, create an empty file `initialize` in `dataDir`; it is good for one start, and gives up what was there."
+"Mount the disk or correct the path. Only if the database is meant to be new, create an empty file `initialize` in `dataDir`; it counts for one start, which gives up whatever was there."
 
 FK0231 LATER_VERSION
 "A file of the data directory has a format that only a later release knows."
@@ -163,13 +163,13 @@ FK0232 LOG_GONE
 "Mount the disk or restore the setting. If the logs were moved on purpose, move `log.*` along. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server it gives up everything after the snapshot for good; a member of an ensemble loads everything from the others."
 
 FK0233 EPOCH_ABOVE_TERM
-"`acceptedEpoch` is above the term that `raft.state` promised."
-"The member starts, with a term above both in which it has not voted. ZooKeeper raises the epoch when it starts on the directory; a disk that lost the newest slots of `raft.state` looks the same."
+"`acceptedEpoch` is above the term promised in `raft.state`."
+"The member starts with a term that is above both and in which it has not voted. ZooKeeper raises the epoch when it starts on the directory; a disk that lost the newest slots of `raft.state` looks the same."
 "Nothing, if ZooKeeper ran on the directory. Otherwise check the disk."
 
 FK0234 LAST_FILE_UNREADABLE
 "The newest data of a server of an ensemble cannot be read: it is in a completely written snapshot, or in a log of ZooKeeper's."
-"The server does not start: transactions that were acknowledged, also by ZooKeeper, may be only there. Nothing was changed. A snapshot that was not completely written is skipped instead, as in ZooKeeper, and so is the torn end of a log."
+"The server does not start: transactions that were acknowledged, possibly by ZooKeeper, may exist only there. Nothing was changed. A snapshot that was not completely written is skipped instead, as in ZooKeeper, and so is the torn end of a log."
 "Restore the file from a backup. Only if the other servers have what is needed, and while a majority of them is running, run the command in the message: it moves the data aside and keeps it, and a start then loads everything from them."
 
 FK0251 TORN_END_CUT
@@ -178,7 +178,7 @@ FK0251 TORN_END_CUT
 "Nothing after a crash. If the server had been shut down cleanly, check the disk and, in an ensemble, compare with the others."
 
 FK0252 RECORDS_IN_SNAPSHOT_ONLY
-"Records that the snapshot holds are missing in the log."
+"Records that the snapshot holds are missing from the log."
 "The state is complete. But it can be rebuilt from this snapshot only; older ones are of no use."
 "Take a backup now. Find out why log files are missing."
 
@@ -204,8 +204,8 @@ FK0256 ACLS_MISSING
 
 FK0257 LOG_UNTOLD
 "The disk of the snapshots (`dataDir`) has no room for `ferrokeeper.logged`, the file that says that there is a log."
-"The log is complete and continues. But until the file is there, a start whose log folder is missing or not mounted cannot tell, and would begin from the newest snapshot without it."
-"Free some space in `dataDir`; the file is written by itself after that. Until then, check before each start that the log folder (`dataLogDir`) is mounted."
+"The log is complete and continues. But until the file is there, a start cannot notice that the log folder is missing or not mounted, and would begin from the newest snapshot without the log."
+"Free some space in `dataDir`; the server writes the file by itself after that. Until then, check before each start that the log folder (`dataLogDir`) is mounted."
 
 FK0258 SESSION_PASSWORDS_DIFFER
 "`sessions.passwords` asks for a different kind of session password than the directory or the ensemble uses; the line says which kind is in effect, and how many open sessions have such passwords."

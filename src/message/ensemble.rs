@@ -4,7 +4,7 @@ messages! { "Ensemble":
 
 FK0401 UNKNOWN_ENTRY
 "The replicated log has an entry of a kind that this version does not know."
-"This member ends before it applies it. Nothing is lost; the others continue if they are a majority."
+"This member ends instead of applying it. Nothing is lost; the others continue if they are a majority."
 "Run the same version on all members, or two consecutive ones while upgrading."
 
 FK0402 FINAL_ENTRIES_LOST
@@ -38,7 +38,7 @@ FK0407 RAFT_BROKEN
 "Keep the log lines and a copy of the data directory, report it, start again."
 
 FK0408 DATA_OF_NO_ENSEMBLE
-"This server has data that belongs to no ensemble, or that ZooKeeper made of that of a member, and the others go on with an ensemble that does not show that it has all of it."
+"This server has data that belongs to no ensemble, or a member's data that ZooKeeper has continued, and the others continue an ensemble that is not known to have all of that data."
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
 "Only if the ensemble has what is needed, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Otherwise first find out which data is right."
 
@@ -48,7 +48,7 @@ FK0409 CHANGE_OF_MEMBERS_VOID
 "This should not happen, because members beyond the limit are not proposed: report it, with the line."
 
 FK0410 OLDER_COPY
-"The data directory is an older copy of this member's directory: another member has heard a later term from this member, or has received its acknowledgement for more of the log, than the directory holds."
+"The data directory is an older copy of this member's directory: another member has heard a later term from this member than the directory holds, or has received its acknowledgement for more of the log."
 "The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed except a mark in `raft.state`."
 "If the directory that this server ran with last still exists, start with that one. Otherwise, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it loads everything from them. The line has the command."
 
@@ -94,7 +94,7 @@ FK0418 SHORT_SECRET
 
 FK0419 PROCESS_REPLACED
 "Another process was started as this server, with a copy of its data directory, while this one did not answer: it was frozen, or cut off."
-"This process ends as soon as it hears of it. The other one has its place, and the ensemble continues."
+"This process ends as soon as it hears of it. The other one has taken its place, and the ensemble continues."
 "Make sure that only one process runs as this server. The directory that ran last is the only valid one. If the wrong process is running, stop it first; then start with that directory, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again."
 
 FK0421 NOT_AUTHENTICATED
@@ -123,7 +123,7 @@ FK0425 UNKNOWN_CIPHER
 "Remove it, or correct its name (use Java's names)."
 
 FK0431 PEER_UNREACHABLE
-"This server cannot reach another server of the ensemble. It keeps trying. Each reason is reported once a minute; that the other server is not running, or still reads its data directory, is reported only after ten seconds."
+"This server cannot reach another server of the ensemble. It keeps trying. Each reason is reported once a minute; a server that is not running, or that is still reading its data directory, is reported only after ten seconds."
 "The ensemble continues as long as a majority can reach each other."
 "The reason is in the line. Compare the `server.N` lines and look at the log of the other server, which says why if it refuses."
 
@@ -153,13 +153,13 @@ FK0436 ID_IN_USE
 "Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Of two copies, the one that ran last is the only valid one: use that, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again. Each server needs a `myid` and a data directory of its own."
 
 FK0437 ID_CALLED_ELSEWHERE
-"Another process calls the servers of the ensemble with this server's `myid`, from the address in the line."
+"Another process connects to the servers of the ensemble with this server's `myid`, from the address in the line."
 "It is refused as long as this server answers. If this server stopped answering for a second, the other process would take its place."
 "Find the other process and stop it, or correct its `myid`."
 
 FK0441 WAITING_FOR_ENSEMBLE
 "This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that ensemble has the data. The line is repeated every ten seconds."
-"It does not serve clients. An ensemble begins only when what the servers' directories hold rules out that any data is left out. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
+"It does not serve clients. An ensemble begins only when the contents of the servers' directories prove that no data is left out. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
 "The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: it gives up what there was."
 
 FK0442 NO_RANDOM_BYTES
@@ -168,34 +168,34 @@ FK0442 NO_RANDOM_BYTES
 "Look at the reason in the line; a container may lack `getrandom`."
 
 FK0443 SESSIONS_END_AT_FOUNDING
-"An ensemble is being founded on a server whose session passwords depend on `session.key`, and that key cannot be given to the others, or ZooKeeper has gone on with the data since."
+"An ensemble is being founded on a server whose session passwords depend on `session.key`, and either that key cannot be given to the others, or ZooKeeper has gone on with the data since."
 "These sessions end, along with their ephemeral znodes; this happens once. If ZooKeeper has gone on, those that it opened do not end. Their clients open new sessions. All other znodes stay."
 "To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble. If the line says that there are too many sessions from before a seal, let those sessions close first."
 
 FK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
-"The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, it is asked again, and the line is repeated at most once a minute."
-"The line gives the reason and, as long as the ensemble has not begun, the way out: usually to start all other servers, or else to run `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If its list or this one's is wrong, correct that."
+"The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, that server is asked again, and the line is repeated at most once a minute."
+"The line gives the reason and, as long as the ensemble has not begun, the way out: usually to start all other servers, or else to run `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If that server's list or this one's is wrong, correct the list."
 
 FK0445 NO_SEAT
-"A member refused to let this server join the ensemble. It keeps asking."
+"A member refused to let this server join the ensemble. This server keeps asking."
 "This server does not serve clients; the ensemble is not affected."
 "The reason is in the line. An ensemble with a session key accepts only servers that authenticate (TLS or the secret, without `portUnification`)."
 
 FK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
-"The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than there, stop all servers and decide which is right."
+"The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than its data, stop all servers and decide which is right."
 
 FK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server in the list belongs to a different ensemble."
 "The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded but has not begun, or one kept running while ZooKeeper was using the data of the others."
-"If ZooKeeper has run on the other servers, restart the one that kept running: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: if another server waits and its FK0441 line names both ensembles, do what that line says; otherwise, only a server whose ensemble has not begun may give way: run `ferrokeeper data leave` on its data directory, which says whether the ensemble has begun (with `--dry-run`, that is all it does) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"If ZooKeeper has run on the other servers, restart the one that kept running: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: if another server waits and its FK0441 line names both ensembles, do what that line says; otherwise, only a server whose ensemble has not begun may give way: run `ferrokeeper data leave` on its data directory. The command says whether the ensemble has begun (with `--dry-run`, that is all it does) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 FK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
 "This member was away meanwhile. It leaves its ensemble, of which no majority is left, and joins the later one; what it had goes into a folder `before-` next to `version-2`."
-"Nothing. What it had but ZooKeeper never received was never acknowledged."
+"Nothing. Anything that this member had and ZooKeeper never received was never acknowledged."
 
 FK0449 BASE_LOST
 "A server has promised to found an ensemble on the data in its directory, and some of that data is missing."
@@ -229,7 +229,7 @@ FK0455 LEADER_LEAVES_SHORT_DISK
 
 FK0456 MEMBER_DISK_FULL
 "The disk of the log has less free space than a quarter of the reserve, so this member accepts no more transactions."
-"The state that it serves falls behind; after `syncLimit` it closes its clients' connections. The others continue if they are a majority. Nothing is lost."
+"The state that it serves becomes out of date; after `syncLimit` it closes its clients' connections. The others continue if they are a majority. Nothing is lost."
 "Free some space; it catches up by itself."
 
 FK0461 RAFT_ERROR
@@ -258,8 +258,8 @@ FK0473 TREE_OF_PEER_WRONG
 "See FK0471, for that machine."
 
 FK0474 TREES_DIFFER
-"The trees of the leader and of a follower differ, and too few other servers are there to tell which one is right. Both of them report it."
-"The leader continues. The follower closes its clients' connections after `syncLimit` and serves nobody for now. Neither tree is replaced until a majority of the voters has the same one; then the wrong one is (FK0471)."
+"The trees of the leader and of a follower differ, and too few other servers are present to tell which one is right. Both of them report it."
+"The leader continues. The follower closes its clients' connections after `syncLimit` and serves nobody for now. Neither tree is replaced until a majority of the voters has the same one; then the wrong one is replaced (FK0471)."
 "Start the servers that are missing. If there are none, restart the follower: it builds its tree again from its own snapshot and log. If it still differs, restart the leader."
 
 FK0475 LEADER_LEAVES_TREE

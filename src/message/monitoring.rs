@@ -15,11 +15,11 @@ FK0602 ADMIN_SERVER_GONE
 FK0603 ADMIN_REFUSED
 "Somebody called an AdminServer command without permission."
 "Nothing was done."
-"Send `Authorization: digest USER:PASSWORD` of a user who has all permissions on `/`, as the super user has. For requests not over loopback, or through a proxy, `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
+"Send `Authorization: digest USER:PASSWORD` for a user who has all permissions on `/`, as the super user has. If a request does not come over loopback, or comes through a proxy, then `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
 
 FK0604 SNAPSHOT_NOT_SERVED
 "A snapshot requested over HTTP was taken but cannot be read."
-"The answer is an error 500. The server's data is not affected."
+"The answer has the HTTP status 500. The server's data is not affected."
 "See the reason in the line; verify the file with `ferrokeeper snapshot verify`."
 
 FK0605 METRICS_GONE
@@ -28,7 +28,7 @@ FK0605 METRICS_GONE
 "See the reason in the line; restart when convenient."
 
 FK0606 AUDIT_LINES_LOST
-"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; in the second case the line says how many. Or a line is too long for syslog's socket."
+"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; in the second case the log line says how many. Or an audit line is too long for syslog's socket."
 "Changes were made that no audit line records; `audit_lines_lost` and, once it can be written, a line of the audit log say how many lines. Nothing else is lost."
 "Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long fit if `net.core.wmem_default` is at least 16384."
 

@@ -13,7 +13,7 @@ FK0702 PORT_NOT_BOUND
 "Find out what uses the port (`ss -ltnp`), or whether this user may bind it: ports below 1024 need a privilege."
 
 FK0703 SYSTEM_REFUSED
-"The operating system refused something that the server cannot do without: a thread, signals, random bytes, a place for the audit log; for the last, the line names the place and the key."
+"The operating system refused something that the server cannot do without: a thread, signals, random bytes, a place for the audit log; for an audit log, the line names the place and the key."
 "The server ends or does not start; acknowledged data is on disk."
 "The reason is under the line: thread or memory limits of the container, or a folder that cannot be written."
 
@@ -38,13 +38,13 @@ FK0713 LOG_FILE_NOT_OPENED
 "Check the owner and mode of the folder, then restart."
 
 FK0714 LOG_LINES_LOST
-"Log lines were lost: the disk refused them, or they were not read as fast as they came."
-"As many lines as the message says are missing before it. Nothing else is lost: the server never waits for its log."
+"Log lines were lost: the disk refused them, or they were not read as fast as they were written."
+"The message says how many lines are missing before it. Nothing else is lost: the server never waits for its log."
 "Free some space on the disk of the log, or check whatever reads standard error."
 
 FK0715 OLD_VARIABLE
 "An environment variable has its name from before this product was called ferrokeeper."
 "It has no effect."
-"Give it the name in the line."
+"Rename it as the line says."
 
 }

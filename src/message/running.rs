@@ -35,7 +35,7 @@ FK0313 STOOD_STILL
 FK0321 DISK_NEARLY_FULL
 "The disk of the log has less free space than the reserve (twice `preAllocSize`)."
 "Writes that need space (create, setACL, longer data) get -7 OperationTimeout; everything else continues. Nothing is lost."
-"Free some space: move other files away, or enlarge the disk. Never delete `log.*` or `snapshot.*` by hand. Deleting znodes helps only later: each delete is written to the log, which is purged after further snapshots. Normal service resumes by itself once there is an eighth more than the reserve."
+"Free some space: move other files away, or enlarge the disk. Never delete `log.*` or `snapshot.*` by hand. Deleting znodes helps only later: each delete is written to the log, which is purged after further snapshots. Normal service resumes by itself once the free space is an eighth above the reserve."
 
 FK0322 DISK_ALL_BUT_FULL
 "The disk of the log has less free space than half of the reserve."
@@ -44,7 +44,7 @@ FK0322 DISK_ALL_BUT_FULL
 
 FK0323 MEMORY_NEARLY_FULL
 "Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
-"Writes that grow the tree get -7 OperationTimeout, and so do requests that leave a watch once watches take an eighth of the reserve more than when this began; setWatches closes the connection then. Everything else continues. Otherwise the system would kill the process."
+"Writes that grow the tree get -7 OperationTimeout, and so do requests that leave a watch, once watches have grown by an eighth of the reserve since this began; a setWatches then ends its connection. Everything else continues. Otherwise the system would kill the process."
 "Give the server more memory, or delete znodes. If `watched_bytes` is large, `wchc` shows whose watches they are. Normal service resumes by itself."
 
 FK0331 SNAPSHOT_FAILED
@@ -85,11 +85,11 @@ FK0337 SNAPSHOT_LATE
 FK0338 SNAPSHOT_DRIFTED
 "A new snapshot was discarded: the digest of its znodes is not the one that the server has kept up to date."
 "Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. A member of an ensemble loads the leader's tree (FK0471) without a restart. On a standalone server, no snapshot succeeds until a restart, so logs accumulate and a start takes longer."
-"Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; a member of an ensemble can also be stopped; while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
+"Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; a member of an ensemble can also load everything from the others: stop it, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
 
 FK0339 LOG_REMOVED
 "The file that the transactions are written to was removed, moved or replaced while the server was running."
-"The server goes on in a new file and takes a snapshot at once. Until that has its name, what the file held is in memory only: if the server ends before that, the next start is refused."
+"The server goes on in a new file and takes a snapshot at once. Until that snapshot is complete, what the file held is in memory only: if the server ends before that, the next start is refused."
 "Do not stop the server before `last_snapshot` of the AdminServer shows the snapshot. Find out who removes files from dataLogDir: old logs are removed by the server itself (`autopurge.purgeInterval`)."
 
 FK0341 SEQUENCE_EXHAUSTED
@@ -114,7 +114,7 @@ FK0344 DIGEST_MISMATCH
 
 FK0345 TXN_MISFIT
 "A transaction of the ensemble does not fit the tree of this server: the line shows the number that this tree would have given, and the one in the transaction; or the znode that is missing here, or was here already."
-"The transaction was applied with its own numbers, as in ZooKeeper, and likewise on every other server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. Either the tree of this server is wrong, or that of the leader was when it decided this, usually because memory was corrupted. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
+"The transaction was applied with its own numbers, as in ZooKeeper, and likewise on every other server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. Either the tree of this server is wrong, or the leader's was when the leader decided this, usually because memory was corrupted. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
 "The servers compare their trees, and a wrong one is replaced: FK0471 in the log of a server tells whose it was. Test the memory of that machine. If none of them logs it, all have the same tree, and the values in the line tell what changed. If it happens again without FK0471, it is a bug: report it."
 
 }

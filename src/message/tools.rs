@@ -33,7 +33,7 @@ FK0806 MANIFEST_UNREADABLE
 "Use another backup. Or move the manifest away: the files are then treated as a plain copy, without checksums."
 
 FK0807 FOLDER_NOT_EMPTY
-"The folder that should be written has files in it."
+"The target folder is not empty."
 "Nothing was written."
 "Choose an empty folder; `restore --replace` moves existing files aside."
 
@@ -48,9 +48,9 @@ FK0809 INEXPLICABLE
 "Without an argument it lists all codes and messages; `ferrokeeper config keys` lists the keys."
 
 FK0810 CUT_INSIDE_SNAPSHOT
-"The only snapshots contain some of what should be cut off."
+"The only snapshots contain some of what was to be cut off."
 "Nothing was cut."
-"`--inexact` cuts and keeps what the snapshot contains: a state that never existed, such as ZooKeeper produces on a start. Or cut at a later zxid."
+"`--inexact` cuts and keeps what the snapshot contains: a state that never existed, like the one that ZooKeeper produces on a start. Or cut at a later zxid."
 
 FK0811 SNAPSHOT_IS_THERE
 "A first snapshot was requested, but there already is a readable snapshot."
@@ -63,7 +63,7 @@ FK0812 LOGS_DO_NOT_REACH_BACK
 "Restore a snapshot from a backup."
 
 FK0813 NOT_SERVED_YET
-"The directory should be sealed, but ferrokeeper has not served its data yet."
+"A seal was requested, but ferrokeeper has not served the data of this directory yet."
 "Nothing was done."
 "Start and stop ferrokeeper on it, check that all is well, then seal."
 
@@ -104,7 +104,7 @@ FK0820 MEMBER_NOT_CUT
 
 FK0821 ID_GARBLED
 "ZooKeeper stored ids of the digest scheme that contain U+FFFD: their clients used characters that the default charset of ZooKeeper's JVM does not have."
-"These ids are kept as they are. Their clients send the original characters, which are read as UTF-8 here, so they count as different users: they lose the permissions that only these ids have."
+"These ids are kept as they are. Their clients send the original characters, which are read as UTF-8 here, so these clients count as different users, and lose the permissions that only these ids have."
 "Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
 

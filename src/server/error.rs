@@ -56,8 +56,8 @@ pub enum ServerError {
          `{command}`, which keeps it, and start again",
         match has_left {
             false => "that belongs to no ensemble, but the other servers belong to one",
-            true => "which ZooKeeper made of that of a member, and the other servers go on with an ensemble that does not show that it \
-                     has all of it",
+            true => "which ZooKeeper continued from a member's data, and the other servers go on with an ensemble that is not known to have \
+                     all of it",
         }
     )]
     NotEmpty {

@@ -118,7 +118,7 @@ fn try_way_out(written: &Written, error: &StorageError, case: &str) {
             let Some(way_out) = error.way_out() else { panic!("{case}: {text}") };
             (named, has_unreadable) = (way_out.loss.txns, way_out.loss.unreadable_bytes > 0);
             if way_out.then == Then::BeginsAnew {
-                assert!(text.contains("lost are all znodes"), "{case}: {text}");
+                assert!(text.contains("lost: all znodes"), "{case}: {text}");
                 return;
             }
             if way_out.command.contains("data first-snapshot") {

@@ -273,7 +273,7 @@ fn load_snapshot_of(
             continue;
         }
         if of == Of::ThisServer && reader::origin(disk, &path)? == Some(SnapshotOrigin::Java) {
-            passed_over.push((path, "ZooKeeper left it and logged nothing".to_owned()));
+            passed_over.push((path, "ZooKeeper wrote it, but logged nothing".to_owned()));
             continue;
         }
         if tried == SNAPSHOTS_TRIED {

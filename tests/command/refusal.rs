@@ -161,7 +161,7 @@ fn without_a_snapshot_the_logs_are_all_or_not_enough() {
             } else {
                 assert_eq!(report["lost"]["txns"], 7, "{what}: {report}");
                 let said = report["damage"].as_str().expect("text");
-                assert!(said.contains("lost are all znodes"), "{said}");
+                assert!(said.contains("lost: all znodes"), "{said}");
                 let tool = run(&["data", "first-snapshot", text(&dir)]);
                 assert_eq!(tool.code, 1, "{tool:?}");
                 type_in(command);
@@ -202,7 +202,7 @@ fn a_directory_that_lost_everything_is_not_taken_for_a_new_one() {
             fs::write(folder.join("version-2").join(trace), [7; 32]).expect("written");
             let report = refusal(&words, root.path());
             let said = report["damage"].as_str().expect("text");
-            assert!(said.contains(trace) && said.contains("lost are all znodes"), "{said}");
+            assert!(said.contains(trace) && said.contains("lost: all znodes"), "{said}");
             // An earlier attempt is not in the way.
             fs::create_dir(data.join("given-up-1")).expect("a folder");
             let report = refusal(&words, root.path());

@@ -146,7 +146,7 @@ fn the_level_of_the_log_changes_at_run_time() {
     };
     reset();
     let refused = level("?level=loud");
-    assert!(refused.contains("\"error\" : \"loud is no level"), "{refused}");
+    assert!(refused.contains("\"error\" : \"loud is not a level"), "{refused}");
     let set = level("?level=info,ferrokeeper::server=debug");
     assert!(set.contains("ferrokeeper::server=debug"), "{set}");
     until("that is told", || server.log().contains("FK0609"));

@@ -172,7 +172,7 @@ fn a_copy_beside_its_running_original_is_refused_and_nobody_notices() {
     let before = trio.breaks();
     copy.run();
     says(&copy, "[FK0436]");
-    says(&copy, "myid 3 is in use: another process speaks as server 3 from 127.0.0.1:");
+    says(&copy, "myid 3 is in use: another process runs as server 3 from 127.0.0.1:");
     says(&trio.servers[AT], "[FK0437]");
     // Long enough for many attempts. No client of it has to connect again.
     for _ in 0..20 {

@@ -716,7 +716,7 @@ fn says_who_has_its_place(servers: &[Server], number: usize) {
     let mut second = Server::prepare(&format!("{LIMIT}syncLimit=5\n{}\n{own}", others.join("\n")));
     fs::write(second.data().join("myid"), number.to_string()).expect("myid");
     second.run();
-    let speaks = format!("another process speaks as server {number} from 127.0.0.1");
+    let speaks = format!("another process runs as server {number} from 127.0.0.1");
     until("it says who has its place", || second.log().contains(&speaks));
     assert!(!second.log().contains("data leave"), "{}", second.log());
 }

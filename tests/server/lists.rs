@@ -153,7 +153,7 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
     for at in [first, other] {
         let log = servers[at].log();
         assert!(
-            log.contains(&reason) && !log.contains("no leader of that ensemble gives"),
+            log.contains(&reason) && !log.contains("no leader of that ensemble admits"),
             "{log}"
         );
         mark(&servers[at]);

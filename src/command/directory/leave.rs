@@ -95,12 +95,12 @@ impl Left {
     fn tell_nothing(&self, out: &mut Output) -> Result<(), CommandError> {
         match self.has_begun {
             false => out.line(format_args!(
-                "that ensemble has not begun: as far as this directory shows, nothing was \
-                 acknowledged to any client in it"
+                "that ensemble has not begun: as far as this directory shows, it has \
+                 acknowledged nothing to any client"
             ))?,
             true => out.line(format_args!(
-                "it has nothing of that ensemble: if anything was acknowledged to a client in it, \
-                 other members have that"
+                "it has nothing of that ensemble: if the ensemble acknowledged anything to a \
+                 client, other members have it"
             ))?,
         }
         match self.before {
@@ -115,7 +115,7 @@ impl Left {
             true => "the other servers that have nothing of that ensemble either",
         };
         out.line(format_args!(
-            "{others} give it up in the same way: keep the data directory of each"
+            "{others} are to leave it in the same way: keep the data directory of each"
         ))
     }
 

@@ -404,12 +404,12 @@ impl<T: Transport> Member<T> {
             true if !answer.is_told => tracing::error!(
                 id = %MessageId::TREE_OF_PEER_WRONG,
                 peer, zxid = %answer.last.zxid, %its, %here,
-                "the tree of another server is wrong: it is told to load this one's"
+                "the tree of another server is wrong: that server is told to load this one's"
             ),
             false if answer.words >= WORDS_UNDECIDED && !answer.is_doubt_told => tracing::error!(
                 id = %MessageId::TREES_DIFFER,
                 peer, zxid = %answer.last.zxid, %its, %here,
-                "the tree of another server differs from this one's, and too few servers are there to tell which is right"
+                "the tree of another server differs from this one's, and too few servers are present to tell which is right"
             ),
             _ => {}
         }

@@ -101,7 +101,7 @@ impl Round<'_> {
                 Some(text) => text,
                 None if !self.has_begun() => self.lacks_beginning(server),
                 None if !self.is_complete() => format!(
-                    "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
+                    "server {server} belongs to an ensemble, and {} and may have founded it: start the silent servers{unmounted}",
                     self.missing()
                 ),
                 None => self.lacks_seat(server, (ensemble, of)),
@@ -130,7 +130,7 @@ impl Round<'_> {
             let start = match silent.is_empty() {
                 true => format!("the others are empty{unmounted}"),
                 false => format!(
-                    "{silent} {are} not answer: start what is silent, with the data that it has{unmounted}"
+                    "{silent} {are} not answer: start the silent servers, with the data that they have{unmounted}"
                 ),
             };
             return format!(
@@ -269,7 +269,7 @@ impl Round<'_> {
         let has_nothing = self.without_base(begun).is_some();
         if self.has_majority(begun) && !has_nothing {
             return Some(format!(
-                "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
+                "{two}, and that of server {of_none} has not begun: start all other servers. If this persists, stop server \
                  {of_none}, {MOVE_ASIDE}, and start the server again"
             ));
         }
@@ -343,7 +343,7 @@ impl Round<'_> {
     fn missing(&self) -> String {
         let blank = blank(self.voters, self.others);
         let blank = (!blank.is_empty())
-            .then(|| format!("what {} had may not be mounted", in_words(&blank)));
+            .then(|| format!("{} may have a disk that is not mounted", in_words(&blank)));
         let (silent, are) = self.silent();
         let silent = (!silent.is_empty()).then(|| format!("{silent} {are} not answer"));
         [silent, blank].into_iter().flatten().collect::<Vec<_>>().join(", and ")
@@ -409,7 +409,7 @@ impl Round<'_> {
             return text;
         }
         let has = match self.may_go_aside() {
-            true => "no leader of that ensemble gives this server a seat",
+            true => "no leader of that ensemble admits this server",
             false => "this server holds data that does not belong to that ensemble",
         };
         // It serves clients, or is about to: none of its servers is to leave it.
@@ -418,7 +418,7 @@ impl Round<'_> {
                  process runs with the `myid` of this server"
                 .to_owned(),
             (true, false) => ". A majority of that ensemble answers, and continues without that data: this server ends after initLimit, and its \
-                 log says then what to do"
+                 log then says what to do"
                 .to_owned(),
             (false, _) => {
                 let lacking = self.members().filter(|its| its.1 == of.0 && its.2.lacks_vote);
@@ -438,8 +438,8 @@ impl Round<'_> {
     pub fn has_more(&self) -> String {
         let zxid = self.holding.base.zxid;
         let end = match self.is_complete() {
-            true => "this server ends after initLimit, and its log says then what to do".to_owned(),
-            false => format!("{} and may have it: start what is silent", self.missing()),
+            true => "this server ends after initLimit, and its log then says what to do".to_owned(),
+            false => format!("{} and may have it: start the silent servers", self.missing()),
         };
         format!(
             "a majority continues the ensemble that this server left, and is not known to have everything that ZooKeeper wrote on top of this server's \
@@ -459,7 +459,7 @@ impl Round<'_> {
         }
         match self.named() {
             Some(server) if server != self.own => {
-                format!("server {server}, which is to found the ensemble, has not done it yet: see its log")
+                format!("server {server}, which is to found the ensemble, has not done so yet: see its log")
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
@@ -606,11 +606,11 @@ fn holds_up(
     let busy: Vec<String> = busy.collect();
     let silent = match silent.as_str() {
         "" => String::new(),
-        _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
+        _ => format!(". In addition, {silent} {are} not answer: start the silent servers"),
     };
     (!busy.is_empty()).then(|| {
         format!(
-            "{}; this server waits for that, however long it takes: the log there shows the progress. If it hangs, stop it{silent}",
+            "{}; this server waits for that, however long it takes: the log of such a server shows the progress. If a server hangs, stop it{silent}",
             busy.join(", ")
         )
     })
@@ -658,7 +658,7 @@ pub fn refused(
         refused.iter().map(|(server, why)| format!("server {server} {}", why.said)).collect();
     let may_count = |its: &&(&u8, &Refuses)| !others.contains_key(its.0) && !its.1.is_of_another;
     let correct = match refused.iter().any(|its| may_count(&its)) {
-        true => ". Correct that first: what is there may count",
+        true => ". Correct that first: the data there may count",
         false => "",
     };
     let of_another = match refused.iter().any(|its| its.1.is_of_another) {
@@ -674,8 +674,8 @@ pub fn refused(
     let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
     let besides = match silent.as_slice() {
         [] => String::new(),
-        [_] => format!(". Besides, {} does not answer: start it", in_words(&silent)),
-        _ => format!(". Besides, {} do not answer: start them", in_words(&silent)),
+        [_] => format!(". In addition, {} does not answer: start it", in_words(&silent)),
+        _ => format!(". In addition, {} do not answer: start them", in_words(&silent)),
     };
     (!all.is_empty()).then(|| format!("{}{correct}{of_another}{besides}", all.join("; ")))
 }

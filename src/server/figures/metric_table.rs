@@ -61,10 +61,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     of("max_proposal_size", "bytes of the largest proposal, -1 for none"),
     of("max_client_response_size", "bytes of the largest answer, -1 for none"),
     of("synced_followers", "servers that follow this leader and vote"),
-    of(
-        "connection_drop_probability",
-        "fraction of the requests for a session that is refused at random",
-    ),
+    of("connection_drop_probability", "fraction of session requests that is refused at random"),
     of("watch_count", "watches of data and of children"),
     never("synced_non_voting_followers", "all servers that do not vote are observers"),
     of("synced_observers", "servers that follow this leader and do not vote"),
@@ -85,11 +82,11 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     never("non_mtls_local_conn_count", NO_TLS),
     of("quorum_size", "voters"),
     // These are not ZooKeeper's.
-    of("watched_bytes", "bytes of memory for watches, about"),
+    of("watched_bytes", "bytes of memory for watches, estimated"),
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
     of(
         "audit_held_bytes",
-        "bytes of changes that are not in the audit log yet, in memory or as lines",
+        "bytes of changes that are not in the audit log yet: of their memory or their lines, whichever is more",
     ),
     of(
         "unsealed_bytes",
@@ -164,7 +161,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     never("outstanding_changes_removed", "changes in flight are not counted individually"),
     of("restore_error_count", "restores that failed"),
     of("cnxn_closed_without_zk_server_running", "connections closed because there was no leader"),
-    of("looking_count", "times without a known leader"),
+    of("looking_count", "times that this server lost its leader or began without one"),
     of(
         "snapshot_rate_limited_count",
         "snapshots refused because they were requested too soon after the last one",
@@ -191,7 +188,10 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     never("tls_handshake_exceeded", NO_TLS),
     of("revalidate_count", "connections that resumed a session while this server was a follower"),
     // These are not ZooKeeper's, or were in 3.5.
-    of("fsync_threshold_exceed_count", "syncs of the log above fsync.warningthresholdms"),
+    of(
+        "fsync_threshold_exceed_count",
+        "syncs of the log that took longer than fsync.warningthresholdms",
+    ),
     of("audit_lines_lost", "audit lines that could not be written"),
     of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
     of("unread_closed_count", "connections closed because they had gone longest without reading"),
@@ -205,9 +205,9 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     ),
     of(
         "response_above_half_maxbuffer_count",
-        "responses above half of 1048575 bytes, which clients accept by default",
+        "responses longer than half of the 1048575 bytes that clients accept by default",
     ),
-    of("response_above_maxbuffer_count", "responses above 1048575 bytes"),
+    of("response_above_maxbuffer_count", "responses longer than 1048575 bytes"),
 ];
 
 /// The same by a key.
@@ -220,7 +220,7 @@ pub(in crate::server) const BASIC: &[Row] = &[
     never("proposal_process_time", NO_STAGES),
     of(
         "leader_unavailable_time",
-        "milliseconds without service, if this server then became the leader",
+        "milliseconds without service, on a server that then became the leader",
     ),
     of("node_created_watch_count", "watchers notified when a znode was created"),
     never("session_queues_drained", NO_STAGES),
@@ -235,12 +235,12 @@ pub(in crate::server) const BASIC: &[Row] = &[
     never("sync_processor_queue_size", NO_STAGES),
     of("follower_sync_time", "milliseconds from knowing a leader until following it"),
     of("prep_processor_queue_size", "requests ordered together"),
-    of("fsynctime", "milliseconds of a sync of the log"),
+    of("fsynctime", "milliseconds that a sync of the log took"),
     of("inflight_snap_count", "snapshots being sent to other servers when another one began"),
     never("reads_issued_from_session_queue", NO_STAGES),
     of("restore_time", "milliseconds without service during a restore"),
     never("learner_request_processor_queue_size", NO_STAGES),
-    of("snapshottime", "milliseconds of writing a snapshot"),
+    of("snapshottime", "milliseconds that writing a snapshot took"),
     of("unavailable_time", "milliseconds without service"),
     of(
         "startup_txns_loaded",
@@ -254,7 +254,7 @@ pub(in crate::server) const BASIC: &[Row] = &[
     never("time_waiting_empty_pool_in_commit_processor_read_ms", NO_STAGES),
     never("commit_process_time", NO_STAGES),
     of("dbinittime", "milliseconds that a start spent on the snapshot and the log"),
-    never("inflight_diff_count", "a server that has the log only needs the next entries"),
+    never("inflight_diff_count", "a server that has the log needs only the next entries"),
     of("election_time", "milliseconds without a known leader"),
     never("commit_commit_proc_req_queued", NO_STAGES),
     of("sync_processor_batch_size", "transactions that one sync of the log made durable"),
@@ -264,7 +264,7 @@ pub(in crate::server) const BASIC: &[Row] = &[
     never("concurrent_request_processing_in_commit_processor", NO_STAGES),
     of("observer_sync_time", "milliseconds from knowing a leader until this observer follows it"),
     of("node_changed_watch_count", "watchers notified of a change of data"),
-    of("sync_process_time", "milliseconds of a sync of the log"),
+    of("sync_process_time", "milliseconds that a sync of the log took"),
     of(
         "startup_snap_load_time",
         "milliseconds that a start spent on the snapshot, on a standalone server",
@@ -299,7 +299,7 @@ pub(in crate::server) const ADVANCED: &[Row] = &[
     of("propagation_latency", "milliseconds from a proposal until it is in this server's tree"),
     never("server_write_committed_time_ms", NO_STAGES),
     never("sync_processor_queue_time_ms", NO_STAGES),
-    of("sync_processor_queue_flush_time_ms", "milliseconds of a sync of the log"),
+    of("sync_processor_queue_flush_time_ms", "milliseconds that a sync of the log took"),
     never("write_commitproc_time_ms", NO_STAGES),
 ];
 

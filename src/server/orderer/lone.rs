@@ -32,7 +32,7 @@ const SNAPSHOT_SHARE: u32 = 8;
 const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
 /// Why nobody gets a session.
 const SHORT_DISK: &str =
-    "the disk of the log is all but full: new sessions are refused until it has room again";
+    "the disk of the log is all but full: new sessions are refused until it has space again";
 
 /// Runs the orderer until the queue ends.
 ///
@@ -283,7 +283,7 @@ fn finish(server: &Server, standalone: &mut Standalone, snapshots: &mut Snapshot
         wait(snapshots);
     }
     if let Err(error) = standalone.log().rest_on_snapshot(&server.directory) {
-        tracing::info!(%error, "the next start needs the log, although the last snapshot shows all of it");
+        tracing::info!(%error, "the next start needs the log, although the last snapshot contains everything in it");
     }
 }
 

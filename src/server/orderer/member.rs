@@ -30,9 +30,9 @@ use crate::server::shared::Server;
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
 /// Why nobody gets a session.
-const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have room again";
+const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have space again";
 const FULL_DISK: &str =
-    "the disk of its log is full: it takes no transactions until there is room again";
+    "the disk of its log is full: it accepts no transactions until there is space again";
 
 /// Where the other servers reach this one: at the address of its own line, or at every one where
 /// that is none of this machine's, as behind a translation of addresses.
@@ -353,7 +353,7 @@ impl Thread {
             let too_old = (!is_fresh).then(|| now.monotonic.since(fresh_until));
             tell_role(member, role, too_old);
             if lacks_vote {
-                tracing::info!("it serves clients, and is not ready until it votes");
+                tracing::info!("this server serves clients, and is not ready until it votes");
             }
         }
         server.others.lacks_vote.store(lacks_vote, Ordering::Relaxed);
@@ -467,7 +467,7 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
         Role::None if member.has_doubtful_tree() => tracing::error!(
             id = %MessageId::TREES_DIFFER,
             leader,
-            "the tree of this server differs from the leader's, and too few servers are there to tell which is right: it serves no clients"
+            "the tree of this server differs from the leader's, and too few servers are present to tell which is right: this server serves no clients"
         ),
         Role::None
             if leader != 0

@@ -312,7 +312,7 @@ fn older(claim: Claim, shown: Promised) -> Refusal {
 fn in_use(server: u8, first: SocketAddr) -> Refusal {
     Refusal::new(
         Kind::InUse,
-        format!("myid {server} is in use: another process speaks as server {server} from {first}"),
+        format!("myid {server} is in use: another process runs as server {server} from {first}"),
     )
 }
 

@@ -338,7 +338,7 @@ impl Common {
                 sessions = ending,
                 "these sessions end: their passwords depend on session.key, which {}; from now on, passwords are ZooKeeper's",
                 match is_too_much {
-                    true => "lists too many sessions older than itself to be given to the others",
+                    true => "lists more sessions from before the key than can be given to the others",
                     false =>
                         "is given only to servers that authenticate (sslQuorum, quorum.auth.secretFile)",
                 }
@@ -382,7 +382,7 @@ impl Common {
                             peer = peer.server,
                             belongs_to = other,
                             founded = format_args!("{:016x}", founding.ensemble),
-                            "a server of the list belongs to another ensemble than this one"
+                            "a server in the list belongs to a different ensemble than this one"
                         );
                     }
                 }
@@ -454,11 +454,11 @@ impl Common {
                             "cannot join the ensemble"
                         );
                     }
-                    let said = format!("gives this server no seat: {reason}");
+                    let said = format!("does not admit this server: {reason}");
                     refusals.insert(server, said.into());
                 }
                 Ok(Answer::NotYet(reason)) => {
-                    let said = format!("gives this server no seat yet: {reason}");
+                    let said = format!("does not admit this server yet: {reason}");
                     refusals.insert(server, said.into());
                 }
                 // From here on it is data that the ensemble has not.

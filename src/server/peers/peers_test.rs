@@ -595,7 +595,7 @@ async fn a_second_process_is_refused_as_long_as_the_first_answers() {
         let began = Instant::now();
         let (kind, reason) = refused(&second).await;
         assert_eq!(kind, Some(Kind::InUse), "{reason}");
-        assert!(reason.contains("another process speaks as server 1 from 127.0.0.1:"), "{reason}");
+        assert!(reason.contains("another process runs as server 1 from 127.0.0.1:"), "{reason}");
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
     // Where it is called, it is no more welcome; and that it is not is no word about who calls.
@@ -1110,7 +1110,7 @@ async fn a_snapshot_that_would_fill_the_disk_is_not_begun() {
     let (status, passed) = way.send(Fate::Arrives).await;
     assert_eq!(status, SnapshotStatus::Failure);
     assert!(passed < 10_000, "{passed} bytes were sent");
-    assert!(way.refusal.contains("no room for the leader's snapshot"), "{}", way.refusal);
+    assert!(way.refusal.contains("not enough space for the leader's snapshot"), "{}", way.refusal);
     assert!(way.to.handovers().is_empty());
 }
 

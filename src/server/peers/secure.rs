@@ -70,7 +70,7 @@ pub enum SecurityError {
     },
     /// `ssl.quorum.ciphersuites` leaves nothing.
     #[error(
-        "ssl.quorum.ciphersuites names no cipher that is available for these protocols; available are {known}"
+        "ssl.quorum.ciphersuites names no cipher that is available for these protocols; these are available: {known}"
     )]
     NoCipher {
         /// What could be named.

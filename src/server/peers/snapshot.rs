@@ -138,7 +138,7 @@ fn must_have_room(common: &Common, lacks: u64) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::StorageFull,
         format!(
-            "no room for the leader's snapshot: {lacks} bytes of it are still to come, {free} are free in {}, and {reserve} \
+            "not enough space for the leader's snapshot: {lacks} bytes of it are still to come, {free} are free in {}, and {reserve} \
              are reserved for the log; enlarge the disk, or move other files away",
             directory.snapshots().display()
         ),

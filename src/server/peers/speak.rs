@@ -80,7 +80,7 @@ impl Peer {
                 peer = self.server,
                 address = %format_args!("{}:{}", self.host, self.port),
                 %error,
-                "a server of the list belongs to another ensemble than this one"
+                "a server in the list belongs to a different ensemble than this one"
             );
         } else if refused.is_some() {
             tracing::warn!(
@@ -179,7 +179,7 @@ async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -
         error = write => error,
         error = heed_probes(peer, &mut incoming) => error,
         () = peer.overflowed.notified() => io::Error::other("it accepts no more data"),
-        () = peer.left.notified() => io::Error::other("another process speaks as that server"),
+        () = peer.left.notified() => io::Error::other("another process runs as that server"),
         () = silenced => io::Error::other("this process may not talk to the other servers"),
     };
     peer.unsent.lock().is_up = false;

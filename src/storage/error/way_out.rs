@@ -66,9 +66,7 @@ impl fmt::Display for WayOut {
         }
         write!(out, "run `{}`, after which a start ", self.command)?;
         out.write_str(match self.then {
-            Then::BeginsAnew => {
-                "begins with an empty tree; lost are all znodes and, from the logs, "
-            }
+            Then::BeginsAnew => "begins with an empty tree; lost: all znodes and, from the logs, ",
             Then::Works | Then::FromOlder | Then::AsksOthers => "works; lost: ",
         })?;
         match (self.loss.first, self.loss.last) {

@@ -64,7 +64,7 @@ impl Logged {
                     tracing::error!(
                         id = %MessageId::LOG_UNTOLD,
                         %error,
-                        "the disk of the snapshots has no room to note that there is a log; the log goes on"
+                        "the disk of the snapshots has no space for the note that there is a log; the log continues"
                     );
                 }
                 Ok(())

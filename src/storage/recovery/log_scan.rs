@@ -372,7 +372,7 @@ impl LogScan {
             tracing::warn!(
                 id = %MessageId::RECORDS_IN_SNAPSHOT_ONLY,
                 file = %path.display(), offset,
-                "records that the snapshot holds are missing in the log; older snapshots are of no use"
+                "records that the snapshot holds are missing from the log; older snapshots are of no use"
             );
         }
         self.next_index = Some(first_index);

@@ -53,8 +53,8 @@ impl fmt::Display for Refused {
                  with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
             Self::NotOverLoopback(_) => {
-                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user, or an identity to which the \
-                 ACL of / gives all permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
+                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user, or an identity other than world to which the \
+                 ACL of / gives all permissions; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })
     }

@@ -169,7 +169,7 @@ fn log_level(query: &str) -> Fields {
                 id = %MessageId::LOG_LEVEL_SET,
                 %level,
                 %before,
-                "the AdminServer is asked to set the level of the log"
+                "the AdminServer was asked to set the level of the log"
             );
         }
         logging::set_level(&level)
