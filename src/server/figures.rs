@@ -1,5 +1,5 @@
-//! What the server counts and how it is told: counters and distributions, `mntr`'s lines and
-//! Prometheus's text.
+//! What the server counts: the table of names, the handles that are counted with, and the recorder
+//! behind them.
 
 pub(super) mod distribution;
 pub(super) mod hot_paths;
