@@ -47,7 +47,7 @@ pub trait Transport {
     fn say(&mut self, to: u64, word: Word);
 
     /// Sends a snapshot, and after it the message that tells of it. What came of it is to be given
-    /// to [`Member::report_snapshot`].
+    /// to [`Consensus::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
 
     /// Where the process is that speaks as this server, if one does.
