@@ -46,7 +46,7 @@ pub struct Consensus {
     /// The room on it.
     pub(super) room: DiskRoom,
     /// A snapshot that came whole, until it goes to the disk or turns out not to be needed.
-    pub(super) received: Option<ReceivedSnapshot>,
+    received: Option<ReceivedSnapshot>,
     /// What came into the log, until it is asked for.
     pub(super) appended: Vec<Appended>,
     /// When it is written down how much of the log is final.
@@ -59,6 +59,7 @@ pub struct Consensus {
     pub(super) is_missed: bool,
     /// It may tell the others nothing.
     pub(super) is_silent: bool,
+    /// Ticks that have passed.
     pub(super) ticks: u32,
     /// When this member wanted to hand over for its disk.
     pub(super) left_disk: Monotonic,
@@ -196,6 +197,21 @@ impl Consensus {
             && !self.unsynced.is_full()
     }
 
+    /// From here on words to and from a member arrive, in their order.
+    pub(super) fn found(&mut self, peer: u64) {
+        self.found.insert(peer);
+    }
+
+    /// Words to or from a member may have been lost, and more will be until it is found again.
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.found.remove(&peer);
+    }
+
+    /// Whether this member has a way to another one.
+    pub(super) fn has_found(&self, peer: u64) -> bool {
+        self.found.contains(&peer)
+    }
+
     /// Whether this process may tell the others nothing: as long as that is so, it does not stand
     /// for election, which an only voter would win unheard.
     pub const fn set_silent(&mut self, is_silent: bool) {
@@ -235,6 +251,21 @@ impl Consensus {
         self.set_election_timeout();
     }
 
+    /// Drops a snapshot that turned out not to be needed.
+    pub(super) fn drop_snapshot(&mut self) {
+        self.received = None;
+    }
+
+    /// Whether the crate has something ready.
+    pub(super) fn has_ready(&self) -> bool {
+        self.node.has_ready()
+    }
+
+    /// Asks the leader for a round with this name.
+    pub(super) fn begin_round(&mut self, name: Vec<u8>) {
+        self.node.read_index(name);
+    }
+
     /// Takes what the crate has ready: sends what may go at once, and hands to the disk what is for
     /// it. `unsent` are those who get no snapshot.
     pub(super) fn take_ready(
@@ -260,15 +291,16 @@ impl Consensus {
         Ok(ready)
     }
 
-    /// Goes on behind what was ready, whose entries are applied up to `applied`. Whether there can
-    /// be more.
+    /// Goes on behind what was ready, whose entries are applied: up to which one, and how many
+    /// bytes. Whether there can be more.
     pub(super) fn advance(
         &mut self,
         ready: Ready,
-        applied: Option<u64>,
+        (applied, bytes): (Option<u64>, usize),
         transport: &mut impl Transport,
         mut unsent: Vec<u64>,
     ) -> bool {
+        self.hint.count(bytes);
         // A leader that is no member is nothing that the crate knows.
         let has_ended = self.has_ended;
         if !has_ended {
@@ -331,6 +363,11 @@ impl Consensus {
         let segments = written.segments.filter(|_| !self.unsynced.has_snapshot());
         log.written(segments, self.unsynced.first_entry().unwrap_or(next));
         written.installed
+    }
+
+    /// The state after the entry at `index` took the place of the applied one.
+    pub(super) fn installed(&mut self, index: u64) {
+        self.node.advance_apply_to(index);
     }
 
     /// Counts what is durable, and sends what waited for it.

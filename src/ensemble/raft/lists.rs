@@ -71,7 +71,7 @@ impl Lists {
         let voters = raft.prs().conf().voters().ids();
         let is_there = |peer: u64| {
             let is_active = raft.prs().get(peer).is_some_and(|its| its.recent_active);
-            peer == raft.id || is_active && consensus.found.contains(&peer)
+            peer == raft.id || is_active && consensus.has_found(peer)
         };
         let may_go = |member: &u64| {
             let server = server_of(*member);
@@ -83,7 +83,7 @@ impl Lists {
                 voters.iter().filter(|voter| voter != member).map(stays).collect();
             !listed.contains(&server)
                 && *member != raft.id
-                && !consensus.found.contains(member)
+                && !consensus.has_found(*member)
                 && goes(&stay)
         };
         consensus.members().into_iter().find(may_go)

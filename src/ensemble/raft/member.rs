@@ -1,4 +1,5 @@
-//! The ready loop: what the crate `raft` wants done, in the order in which it must be.
+//! A member, whose parts own what it has, and its turn, which passes values between them: what the
+//! crate `raft` wants done, in the order in which it must be.
 //!
 //! Of one [`Ready`](raft::Ready): a leader's messages go at once, for its own disk is but one of
 //! the quorum; then term and vote, a snapshot, and entries are handed to the disk, in this order;
@@ -46,7 +47,7 @@ pub trait Transport {
     fn say(&mut self, to: u64, word: Word);
 
     /// Sends a snapshot, and after it the message that tells of it. What came of it is to be given
-    /// to [`Member::report_snapshot`].
+    /// to [`Consensus::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
 
     /// Where the process is that speaks as this server, if one does.
@@ -98,7 +99,7 @@ impl<T: Transport> Member<T> {
         let before = replica.exclusive().install(database);
         drop(before);
         let consensus = Consensus::new(ensemble, store, applied)?;
-        let here = Arc::new(Here::new(server_of(consensus.node.raft.id), clients));
+        let here = Arc::new(Here::new(server_of(consensus.id()), clients));
         let clients: Arc<dyn Clients> = Arc::clone(&here) as _;
         let member = Self {
             consensus,
@@ -202,7 +203,7 @@ impl<T: Transport> Member<T> {
         self.turn(now)?;
         self.consensus.take_snapshot(message, received);
         self.turn(now)?;
-        self.consensus.received = None;
+        self.consensus.drop_snapshot();
         Ok(())
     }
 
@@ -247,12 +248,12 @@ impl<T: Transport> Member<T> {
 
     /// From here on words to and from a member arrive, in their order.
     pub fn found(&mut self, peer: u64) {
-        self.consensus.found.insert(peer);
+        self.consensus.found(peer);
     }
 
     /// Words to or from a member may have been lost, and more will be until it is found again.
     pub fn lost(&mut self, peer: u64) {
-        self.consensus.found.remove(&peer);
+        self.consensus.lost(peer);
         self.turns.lost(peer);
         self.rooms.lost(peer);
         self.lists.lost(peer);
@@ -319,9 +320,9 @@ impl<T: Transport> Member<T> {
             self.pass_on(now)?;
             let round = self.requests.go_round(&self.consensus, &self.applier, now)?;
             if let Some(name) = round {
-                self.consensus.node.read_index(name);
+                self.consensus.begin_round(name);
             }
-            if !self.consensus.node.has_ready() {
+            if !self.consensus.has_ready() {
                 break;
             }
             if apply_left == 0 {
@@ -336,9 +337,8 @@ impl<T: Transport> Member<T> {
             self.apply(&committed, now)?;
             let bytes = bytes_of(&committed);
             apply_left = apply_left.saturating_sub(bytes);
-            self.consensus.hint.count(bytes);
             let last = committed.last().map(|entry| entry.index);
-            if !self.consensus.advance(ready, last, &mut self.transport, unsent) {
+            if !self.consensus.advance(ready, (last, bytes), &mut self.transport, unsent) {
                 break;
             }
         }
@@ -367,7 +367,7 @@ impl<T: Transport> Member<T> {
         let mut unsent = Vec::new();
         self.consensus.go_on_durable(&mut self.transport, &mut unsent);
         if let Some(index) = index {
-            self.consensus.node.advance_apply_to(index);
+            self.consensus.installed(index);
             self.tree_replaced(index);
             self.requests.settle(&self.applier)?;
         }

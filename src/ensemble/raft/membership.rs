@@ -34,7 +34,7 @@ const SEAT_PAUSE_MS: u64 = 1000;
 /// What a server that wants a seat can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ensemble) enum Prospect {
-    /// It will have a life above this; [`Member::take_seat`] has it when it is there.
+    /// It will have a life above this; [`Consensus::take_seat`] has it when it is there.
     SeatAbove(u64),
     /// It is to ask again, and perhaps another one: this member does not lead.
     Later,

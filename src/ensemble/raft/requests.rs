@@ -467,7 +467,7 @@ impl Requests {
                 self.held.extend(later);
             }
         }
-        if self.following.is_none() && leader != raft.id && consensus.found.contains(&leader) {
+        if self.following.is_none() && leader != raft.id && consensus.has_found(leader) {
             // Above those of an earlier life of this member.
             let of_now = now.wall.0.cast_unsigned() << 16;
             self.last_stream = Stream(of_now.max(self.last_stream.0 + 1));
@@ -563,7 +563,7 @@ impl Requests {
             let peers = consensus.node.raft.prs().iter().map(|(peer, _)| *peer);
             let lives = peers.filter(|peer| server_of(*peer) == connection.server());
             // A seat that nobody took yet hears nothing.
-            if let Some(peer) = lives.max_by_key(|peer| (consensus.found.contains(peer), *peer)) {
+            if let Some(peer) = lives.max_by_key(|peer| (consensus.has_found(*peer), *peer)) {
                 of.entry(peer).or_default().push(connection);
             }
         }

@@ -152,7 +152,7 @@ impl Rooms {
     /// The room that there is for what a leader decides: its own, and that of a majority.
     pub(super) fn to_decide(&self, consensus: &Consensus) -> Room {
         let voters = consensus.node.raft.prs().conf().voters().ids();
-        let others = voters.iter().filter(|peer| consensus.found.contains(peer));
+        let others = voters.iter().filter(|peer| consensus.has_found(*peer));
         let own = consensus.room.room();
         let rooms = others.map(|peer| self.of(peer)).chain([own]).collect();
         own.max(of_majority(voters.len(), rooms))

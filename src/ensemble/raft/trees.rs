@@ -311,7 +311,7 @@ impl<T: Transport> Member<T> {
         let Some(own) = own else { return };
         trees.ticks = 0;
         let peers = self.consensus.node.raft.prs().iter().map(|(peer, _)| *peer);
-        for peer in peers.filter(|peer| self.consensus.found.contains(peer)) {
+        for peer in peers.filter(|peer| self.consensus.has_found(*peer)) {
             self.transport.say(peer, Word::Tree(own));
         }
     }
