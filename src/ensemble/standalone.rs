@@ -186,7 +186,7 @@ impl Standalone {
         if sessions > 0 {
             tracing::info!(
                 sessions,
-                "ephemeral znodes of sessions that are gone stay until the disk of the log has space"
+                "ephemeral znodes of sessions that are gone stay until the log's disk has space"
             );
         }
         Ok(sum)

@@ -86,7 +86,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
     of(
         "audit_held_bytes",
-        "bytes of changes that are not in the audit log yet: of their memory or their lines, whichever is more",
+        "bytes of changes not in the audit log yet: of memory or of lines, whichever is more",
     ),
     of(
         "unsealed_bytes",

@@ -338,7 +338,7 @@ impl Common {
                 sessions = ending,
                 "these sessions end: their passwords depend on session.key, which {}; from now on, passwords are ZooKeeper's",
                 match is_too_much {
-                    true => "lists more sessions from before the key than can be given to the others",
+                    true => "lists more sessions from before the key than others can be given",
                     false =>
                         "is given only to servers that authenticate (sslQuorum, quorum.auth.secretFile)",
                 }

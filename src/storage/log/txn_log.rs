@@ -305,8 +305,8 @@ impl TxnLog {
         tracing::error!(
             id = %MessageId::LOG_REMOVED,
             path = %segment.path().display(),
-            "the transaction log was removed while the server was writing to it; taking a snapshot, \
-             without which its transactions are lost when this process ends"
+            "the transaction log was removed while the server was writing to it; taking a \
+             snapshot, without which its transactions are lost when this process ends"
         );
         self.was_removed = true;
         self.logged.forget();
