@@ -10,7 +10,9 @@ mod clients;
 mod disk_room;
 pub mod founding;
 mod freshness;
+mod from_peer;
 mod held;
+mod inquiry;
 pub mod introduction;
 mod life;
 mod loader;
@@ -36,10 +38,10 @@ pub use self::raft::{
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
 pub use freshness::Fresh;
+pub use from_peer::{FromPeer, Refused};
+pub use inquiry::{EXPIRIES_AT_ONCE, Expiry, Inquiry, Scope};
 pub use life::{Life, speaks_as, stood_still};
-pub use queue::{
-    Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Refused, Scope, Share, Submission,
-};
+pub use queue::{Batch, Queue, Share, Submission};
 pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Drift, Need, Snapshots, first_snapshot, write_walk};

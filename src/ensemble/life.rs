@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use tokio::sync::oneshot;
 
 use super::founding::{Answer, Applicant};
-use super::queue::{FromPeer, Refused};
+use super::from_peer::{FromPeer, Refused};
 use super::raft::{EnsembleError, Member, Prospect, Said, Transport};
 use super::ways::{Way, Ways};
 use crate::engine::time::{Monotonic, Now};

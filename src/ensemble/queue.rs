@@ -1,20 +1,14 @@
 //! What waits for the orderer.
 
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::founding::{Answer, Applicant};
-use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
-use crate::engine::database::Database;
-use crate::engine::decide::expiry::ExpiryPlace;
+use super::from_peer::FromPeer;
+use super::inquiry::Inquiry;
+use super::raft::{EnsembleError, Written};
 use crate::engine::decide::request::{Origin, Work};
-use crate::engine::session::SessionId;
-use crate::engine::time::Monotonic;
-use crate::engine::zxid::Zxid;
-use crate::storage::{ReceivedSnapshot, StorageError};
 
 /// A request's share of what may be on its way.
 #[derive(Debug)]
@@ -55,72 +49,6 @@ impl Submission {
         }
         Self { origin, work, len: body.len(), room }
     }
-}
-
-/// A look at what only the orderer knows, or a word of the operator's that only it can follow.
-#[derive(Debug)]
-pub enum Inquiry {
-    /// Its state goes to the log.
-    LogState,
-    /// If it leads, another one is to lead; what comes of it goes to the log.
-    HandOver,
-    /// Some of its sessions by the time at which they expire.
-    Expiry(Scope, ExpiryPlace, SyncSender<Expiry>),
-    /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and
-    /// nothing if there is none.
-    Snapshot(oneshot::Sender<Zxid>),
-    /// Another state is to take the place of the applied one. Only who orders alone does it, and
-    /// says which zxid it has then.
-    Replace(Box<Database>, oneshot::Sender<Result<Zxid, StorageError>>),
-}
-
-/// Which sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Those that live on one server only, if there can be any.
-    Local,
-    /// Those of all servers; only whoever orders knows when they expire.
-    Global,
-}
-
-/// Sessions that are told of at once: whoever asks for more asks again, and everybody else has a
-/// turn between.
-pub const EXPIRIES_AT_ONCE: usize = 1024;
-
-/// Some sessions and when they expire, soonest first, and where to go on. None where that is not
-/// known.
-pub type Expiry = Option<(Vec<(Monotonic, SessionId)>, Option<ExpiryPlace>)>;
-
-/// Something from another member, or about the way to it.
-#[derive(Debug)]
-pub enum FromPeer {
-    /// It said this.
-    Said(u64, Said),
-    /// What it says arrives from here on, or does not any more.
-    Hears(u64, bool),
-    /// It can be told something from here on, or cannot any more.
-    Speaks(u64, bool),
-    /// A snapshot came from it, with its message.
-    Snapshot(PeerMessage, ReceivedSnapshot),
-    /// What came of a snapshot that was sent to it.
-    SnapshotSent(u64, SnapshotStatus),
-    /// It refuses this process for good.
-    Refused(Refused),
-    /// A server has answered its founder, this one.
-    Answered(u8),
-    /// A server without a state wants to belong to the ensemble.
-    Seat(Applicant, oneshot::Sender<Answer>),
-}
-
-/// Why a member may not go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Its directory is an older copy of this member's.
-    Older,
-    /// Another process has its place.
-    Replaced,
-    /// It was taken out of the ensemble.
-    Removed,
 }
 
 /// What the orderer takes at once.

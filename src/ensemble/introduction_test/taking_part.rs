@@ -22,7 +22,8 @@ use crate::engine::time::{Monotonic, Now, WallClock};
 use crate::engine::watch::{ConnectionId, Event as Watched};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::Applicant;
-use crate::ensemble::queue::{FromPeer, Refused, Submission};
+use crate::ensemble::from_peer::{FromPeer, Refused};
+use crate::ensemble::queue::Submission;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::{

@@ -1,11 +1,24 @@
 use std::sync::Arc;
 
-use jute::protocol::{CreateRequest, MultiOp, SetDataRequest, SyncRequest};
-use jute::{Acl, perms};
+use jute::protocol::{CreateRequest, MultiOp, Request, SetDataRequest, SyncRequest};
+use jute::{Acl, ErrorCode, perms};
 
 use proptest::prelude::*;
+use raft::eraftpb::{Entry, EntryType, MessageType};
 
+use super::message::MESSAGE_TYPES;
 use super::*;
+use crate::engine::access::acl::{Identities, Identity};
+use crate::engine::decide::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::disk_room::Room;
+use crate::ensemble::founding::{Applicant, Founding, HandedSecret, LastRecord, Seat};
+use crate::ensemble::snapshots::Need;
+use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Standing};
+use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict};
+use crate::storage::Members;
 
 fn framed(said: &Said) -> (Vec<u8>, u32) {
     let mut out = BytesMut::new();

@@ -13,8 +13,8 @@ use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::Promised;
 use crate::ensemble::callers::{Claim, Verdict};
+use crate::ensemble::from_peer::{FromPeer, Refused};
 use crate::ensemble::introduction::ProcessId;
-use crate::ensemble::queue::{FromPeer, Refused};
 use crate::ensemble::ways::Way;
 use crate::storage::sim::{Fault, SimDisk};
 

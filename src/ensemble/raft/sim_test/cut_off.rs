@@ -8,7 +8,7 @@ use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::ensemble::queue::FromPeer;
+use crate::ensemble::from_peer::FromPeer;
 
 /// A leader that is cut off and does not know it, and the other one that there is by now.
 fn two_leaders(flaw: Flaw) -> (World, usize, usize) {

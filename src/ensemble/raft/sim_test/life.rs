@@ -20,7 +20,7 @@ use super::*;
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::queue::FromPeer;
+use crate::ensemble::from_peer::FromPeer;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};

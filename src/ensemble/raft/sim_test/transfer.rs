@@ -10,7 +10,7 @@ use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Event, World};
 use crate::engine::database::Rules;
-use crate::ensemble::queue::FromPeer;
+use crate::ensemble::from_peer::FromPeer;
 use crate::ensemble::raft::snapshot_zxid;
 use crate::ensemble::rebuild::Rebuild;
 use crate::storage::{Compression, ReceivedSnapshot, StorageError};

@@ -15,7 +15,7 @@ use crate::engine::decide::request::{Chore, Work};
 use crate::engine::effect::Effect;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::queue::FromPeer;
+use crate::ensemble::from_peer::FromPeer;
 use crate::ensemble::raft::Member;
 use crate::ensemble::words::{Verdict, Word};
 use crate::ensemble::{Clients as _, Life, Said};

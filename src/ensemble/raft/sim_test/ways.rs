@@ -6,7 +6,7 @@ use super::server::{Line, Server, Waiting};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use crate::ensemble::Promised;
-use crate::ensemble::queue::FromPeer;
+use crate::ensemble::from_peer::FromPeer;
 use crate::ensemble::ways::Way;
 
 /// How long it may take an end of a way to find out that it broke.

@@ -1,0 +1,147 @@
+//! What members tell each other about clients, disks and trees.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::bytes::{Input, put_bytes, put_list};
+use super::request::{put_asked, put_verdict};
+use super::{
+    ASKED, DECIDED, DISOWNED, ENDED, FrameError, HEARD, LISTED, ROOM, SNAPSHOT, TAKE_SNAPSHOT,
+    TREE, WRONG_TREE,
+};
+use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
+use crate::engine::watch::ConnectionId;
+use crate::ensemble::disk_room::Room;
+use crate::ensemble::snapshots::Need;
+use crate::ensemble::words::{Stream, TreeDigest, TreeVersion, Word};
+
+pub(super) fn put_word(out: &mut BytesMut, word: &Word) {
+    match word {
+        Word::Asked { stream, first, requests } => {
+            out.put_u8(ASKED);
+            out.put_u64(stream.0);
+            out.put_u64(*first);
+            put_list(out, requests, put_asked);
+        }
+        Word::Decided { stream, first, verdicts } => {
+            out.put_u8(DECIDED);
+            out.put_u64(stream.0);
+            out.put_u64(*first);
+            put_list(out, verdicts, put_verdict);
+        }
+        Word::Ended { stream, returned } => {
+            out.put_u8(ENDED);
+            out.put_u64(stream.0);
+            put_list(out, returned, put_asked);
+        }
+        Word::Heard(sessions) => {
+            out.put_u8(HEARD);
+            put_list(out, sessions, |out, session| out.put_i64(session.0));
+        }
+        Word::Disowned(connections) => {
+            out.put_u8(DISOWNED);
+            put_list(out, connections, |out, connection| out.put_u64(connection.0));
+        }
+        Word::Snapshot(need) => {
+            out.put_u8(SNAPSHOT);
+            out.put_u8(match need {
+                Need::None => 0,
+                Need::Due => 1,
+                Need::Overdue => 2,
+                Need::Writing => 3,
+            });
+        }
+        Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        Word::Tree(tree) => {
+            out.put_u8(TREE);
+            put_tree(out, *tree);
+        }
+        Word::WrongTree(tree) => {
+            out.put_u8(WRONG_TREE);
+            put_tree(out, *tree);
+        }
+        Word::Listed(servers) => {
+            out.put_u8(LISTED);
+            put_bytes(out, servers);
+        }
+        Word::Room(room) => {
+            out.put_u8(ROOM);
+            out.put_u8(match room {
+                Room::Enough => 0,
+                Room::Scarce => 1,
+                Room::Least => 2,
+                Room::Full => 3,
+                Room::Nothing => 4,
+            });
+        }
+    }
+}
+
+fn put_tree(out: &mut BytesMut, TreeDigest { zxid, version, digest }: TreeDigest) {
+    out.put_i64(zxid.0);
+    out.put_i32(version.0);
+    out.put_i64(digest);
+}
+
+impl Input<'_> {
+    pub(super) fn word(&mut self, kind: u8, now: Monotonic) -> Result<Word, FrameError> {
+        Ok(match kind {
+            ASKED => Word::Asked {
+                stream: self.stream()?,
+                first: self.number()?,
+                requests: self.list(|input| input.asked(now))?,
+            },
+            DECIDED => Word::Decided {
+                stream: self.stream()?,
+                first: self.number()?,
+                verdicts: self.list(Self::verdict)?,
+            },
+            ENDED => Word::Ended {
+                stream: self.stream()?,
+                returned: self.list(|input| input.asked(now))?,
+            },
+            HEARD => Word::Heard(self.list(|input| input.take().map(SessionId))?),
+            DISOWNED => {
+                let connection = |input: &mut Self| input.number().map(ConnectionId);
+                Word::Disowned(self.list(connection)?)
+            }
+            SNAPSHOT => Word::Snapshot(self.need()?),
+            TAKE_SNAPSHOT => Word::TakeSnapshot,
+            ROOM => Word::Room(self.room()?),
+            LISTED => Word::Listed(self.bytes()?.to_vec()),
+            TREE => Word::Tree(self.tree()?),
+            WRONG_TREE => Word::WrongTree(self.tree()?),
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn stream(&mut self) -> Result<Stream, FrameError> {
+        self.number().map(Stream)
+    }
+
+    fn need(&mut self) -> Result<Need, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Need::None,
+            1 => Need::Due,
+            2 => Need::Overdue,
+            3 => Need::Writing,
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn tree(&mut self) -> Result<TreeDigest, FrameError> {
+        let (zxid, version) = (self.zxid()?, TreeVersion(self.take()?));
+        Ok(TreeDigest { zxid, version, digest: self.take()? })
+    }
+
+    fn room(&mut self) -> Result<Room, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Room::Enough,
+            1 => Room::Scarce,
+            2 => Room::Least,
+            3 => Room::Full,
+            4 => Room::Nothing,
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+}
