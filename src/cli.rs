@@ -31,7 +31,7 @@ use std::io::Write as _;
 
 use clap::Args;
 
-use options::Asked;
+use options::Purpose;
 use shell::Shell;
 
 /// The options and the command, in zkCli's form: options of several letters have one hyphen.
@@ -48,8 +48,8 @@ const USAGE: u8 = 2;
 #[must_use]
 pub fn run(arguments: &CliArguments) -> u8 {
     match options::parse(&arguments.words) {
-        Ok(Asked::Run(options)) => Shell::new(options).run(),
-        Ok(Asked::Help) => {
+        Ok(Purpose::Run(options)) => Shell::new(options).run(),
+        Ok(Purpose::Help) => {
             // Nobody may be reading.
             let _ = std::io::stdout().write_all(options::USAGE.as_bytes());
             0

@@ -27,7 +27,7 @@ use clap::Subcommand;
 
 pub use backup::BackupArguments;
 pub use config::{CheckConfig, ConfigCommand};
-pub use directory::{Change, DataCommand, Truncate};
+pub use directory::{DataCommand, SafeChange, Truncate};
 pub use explain::ExplainArguments;
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
@@ -68,7 +68,7 @@ pub enum Tool {
 
 /// What a tool found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Finding {
     /// Nothing is wrong.
     Fine,
     /// Something is wrong, and was told.
@@ -98,14 +98,14 @@ pub fn run(tool: &Tool) -> Ending {
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
         Tool::Config(command) => config::run(command, &mut out),
         Tool::Migrate(command) => migrate::run(command, &mut out),
-        Tool::Top(arguments) => top::run(arguments, &mut out).map(|()| Verdict::Fine),
-        Tool::Explain(arguments) => explain::run(arguments, &mut out).map(|()| Verdict::Fine),
+        Tool::Top(arguments) => top::run(arguments, &mut out).map(|()| Finding::Fine),
+        Tool::Explain(arguments) => explain::run(arguments, &mut out).map(|()| Finding::Fine),
     };
     let flushed = out.flush();
     match ended.and_then(|verdict| flushed.map(|()| verdict)) {
-        Ok(Verdict::Fine) => Ending { code: 0, message: None },
-        Ok(Verdict::Problems) => Ending { code: 1, message: None },
-        Ok(Verdict::Refused) => Ending { code: 2, message: None },
+        Ok(Finding::Fine) => Ending { code: 0, message: None },
+        Ok(Finding::Problems) => Ending { code: 1, message: None },
+        Ok(Finding::Refused) => Ending { code: 2, message: None },
         // Whoever read the output has had enough.
         Err(error) if error.is_broken_pipe() => Ending { code: 0, message: None },
         Err(error) => {

@@ -60,7 +60,7 @@ pub use whitelist::FourLetterWords;
 use environment::Environment;
 use fields::Defaults;
 use properties::Property;
-use settings::{Entry, Origin, Settings};
+use settings::{Entry, SetIn, Settings};
 
 use crate::message::MessageId;
 
@@ -210,7 +210,7 @@ fn assemble(
     entries.extend(defines.iter().map(|Define { name, value }| Entry {
         name: name.clone(),
         value: value.clone(),
-        origin: Origin::CommandLine,
+        origin: SetIn::CommandLine,
     }));
     let is_image = file.is_none() && environment.is_image();
     let (defaults, place) = match file {
@@ -246,7 +246,7 @@ fn lines(path: &Path, bytes: &[u8], place: &str) -> Result<Vec<Entry>, ConfigErr
     let entry = |property: Property| Entry {
         name: property.key,
         value: property.value,
-        origin: Origin::Line(Rc::clone(&path), property.line),
+        origin: SetIn::Line(Rc::clone(&path), property.line),
     };
     Ok(properties.into_iter().map(entry).collect())
 }

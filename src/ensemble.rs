@@ -35,10 +35,10 @@ pub use self::raft::{
     is_bare_founding, member_id, of_line, parse_head, parse_said, put_said, server_of,
     snapshot_zxid, take_another_seat, take_seat_instead,
 };
-pub use clients::{Answer, Clients, Kind};
-pub use disk_room::Room;
+pub use clients::{Answer, Clients, RequestKind};
+pub use disk_room::DiskSpace;
 pub use freshness::Fresh;
-pub use from_peer::{FromPeer, Refused};
+pub use from_peer::{FromPeer, PeerRefused};
 pub use inquiry::{EXPIRIES_AT_ONCE, Expiry, Inquiry, Scope};
 pub use life::{Life, speaks_as, stood_still};
 pub use queue::{Batch, Queue, Share, Submission};

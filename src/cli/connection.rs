@@ -26,7 +26,7 @@ use jute::protocol::{
 use jute::{ErrorCode, Record as _};
 use parking_lot::{Condvar, Mutex};
 
-use super::event::{Event, KeeperState, Kind};
+use super::event::{Event, EventKind, KeeperState};
 use super::servers::{Address, Servers};
 use super::watches::{Leaves, Watches};
 use delivery::{Delivery, deliver};
@@ -559,7 +559,7 @@ impl Shared {
             xid::NOTIFICATION => {
                 let (event, _) = jute::decode::<WatcherEvent<'_>>(body)?;
                 let path = self.target.servers.shown(&event.path);
-                if let Some(kind) = Kind::from_code(event.event_type)
+                if let Some(kind) = EventKind::from_code(event.event_type)
                     && inner.watches.fire(kind, &path)
                 {
                     let state = KeeperState::SyncConnected;

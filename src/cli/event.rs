@@ -18,7 +18,7 @@ pub(super) enum KeeperState {
 
 /// `Watcher.Event.EventType`: the server's, and those that a client makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     /// Only the connection changed.
     None,
     NodeCreated,
@@ -30,14 +30,14 @@ pub(super) enum Kind {
     PersistentWatchRemoved,
 }
 
-impl Kind {
+impl EventKind {
     /// What a server's number means.
     pub(super) fn from_code(code: i32) -> Option<Self> {
-        const SENT: [(EventType, Kind); 4] = [
-            (EventType::NodeCreated, Kind::NodeCreated),
-            (EventType::NodeDeleted, Kind::NodeDeleted),
-            (EventType::NodeDataChanged, Kind::NodeDataChanged),
-            (EventType::NodeChildrenChanged, Kind::NodeChildrenChanged),
+        const SENT: [(EventType, EventKind); 4] = [
+            (EventType::NodeCreated, EventKind::NodeCreated),
+            (EventType::NodeDeleted, EventKind::NodeDeleted),
+            (EventType::NodeDataChanged, EventKind::NodeDataChanged),
+            (EventType::NodeChildrenChanged, EventKind::NodeChildrenChanged),
         ];
         SENT.iter().find(|(sent, _)| sent.code() == code).map(|(_, kind)| *kind)
     }
@@ -47,7 +47,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) state: KeeperState,
-    pub(super) kind: Kind,
+    pub(super) kind: EventKind,
     /// As it is shown, below the chroot; none for a change of the connection.
     pub(super) path: Option<String>,
     /// Of the change; -1 where it is not known.
@@ -56,7 +56,7 @@ pub(super) struct Event {
 
 impl Event {
     pub(super) fn of_connection(state: KeeperState) -> Self {
-        Self { state, kind: Kind::None, path: None, zxid: -1 }
+        Self { state, kind: EventKind::None, path: None, zxid: -1 }
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(connected.to_string(), line);
         let created = Event {
             state: KeeperState::SyncConnected,
-            kind: Kind::NodeCreated,
+            kind: EventKind::NodeCreated,
             path: Some("/last".to_owned()),
             zxid: 17,
         };

@@ -35,12 +35,12 @@ pub(super) struct Options {
 
 /// What the words ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Purpose {
     Run(Options),
     Help,
 }
 
-pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(super) fn parse(words: &[String]) -> Result<Purpose, String> {
     let mut options = Options {
         server: "localhost:2181".to_owned(),
         timeout: Duration::from_secs(30),
@@ -81,7 +81,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
                      does not support; --auth supports digest and ip"
                 ));
             }
-            "-h" | "-help" | "--help" => return Ok(Asked::Help),
+            "-h" | "-help" | "--help" => return Ok(Purpose::Help),
             option if option.starts_with('-') => {
                 return Err(format!(
                     "there is no option {option}; `ferrokeeper cli --help` lists them"
@@ -101,7 +101,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
     options.command.retain(|word| word != "--json");
     options.json |= options.command.len() < before;
     options.command.extend(behind);
-    Ok(Asked::Run(options))
+    Ok(Purpose::Run(options))
 }
 
 fn identity(text: &str) -> Option<(String, String)> {
@@ -142,8 +142,8 @@ mod tests {
     fn parsed(line: &str) -> Result<Options, String> {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
         match parse(&words)? {
-            Asked::Run(options) => Ok(options),
-            Asked::Help => Err("help".to_owned()),
+            Purpose::Run(options) => Ok(options),
+            Purpose::Help => Err("help".to_owned()),
         }
     }
 

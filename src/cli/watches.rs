@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jute::ErrorCode;
 use jute::protocol::{SetWatches2Request, WatcherType};
 
-use super::event::Kind;
+use super::event::EventKind;
 
 /// Which kind of watch a request leaves when it succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +46,20 @@ impl Watches {
     }
 
     /// Takes the one-shot watches that an event ends; says whether somebody watched.
-    pub(super) fn fire(&mut self, kind: Kind, path: &str) -> bool {
+    pub(super) fn fire(&mut self, kind: EventKind, path: &str) -> bool {
         let ended = match kind {
-            Kind::NodeDataChanged | Kind::NodeCreated => {
+            EventKind::NodeDataChanged | EventKind::NodeCreated => {
                 self.data.remove(path) | self.exist.remove(path)
             }
-            Kind::NodeChildrenChanged => self.children.remove(path),
-            Kind::NodeDeleted => {
+            EventKind::NodeChildrenChanged => self.children.remove(path),
+            EventKind::NodeDeleted => {
                 self.data.remove(path) | self.exist.remove(path) | self.children.remove(path)
             }
             _ => false,
         };
         // A recursive watch promises no events of children: those come for a one-shot watch that is
         // gone.
-        let recursive = kind != Kind::NodeChildrenChanged && self.covers(path);
+        let recursive = kind != EventKind::NodeChildrenChanged && self.covers(path);
         ended || self.persistent.contains(path) || recursive
     }
 
@@ -87,21 +87,25 @@ impl Watches {
         which: WatcherType,
         locally: bool,
         err: i32,
-    ) -> Result<Vec<Kind>, i32> {
+    ) -> Result<Vec<EventKind>, i32> {
         let any = which == WatcherType::Any;
-        let mut asked: [(bool, &mut BTreeSet<String>, Kind); 5] = [
-            (any || which == WatcherType::Children, &mut self.children, Kind::ChildWatchRemoved),
-            (any || which == WatcherType::Data, &mut self.data, Kind::DataWatchRemoved),
-            (any || which == WatcherType::Data, &mut self.exist, Kind::DataWatchRemoved),
+        let mut asked: [(bool, &mut BTreeSet<String>, EventKind); 5] = [
+            (
+                any || which == WatcherType::Children,
+                &mut self.children,
+                EventKind::ChildWatchRemoved,
+            ),
+            (any || which == WatcherType::Data, &mut self.data, EventKind::DataWatchRemoved),
+            (any || which == WatcherType::Data, &mut self.exist, EventKind::DataWatchRemoved),
             (
                 any || which == WatcherType::Persistent,
                 &mut self.persistent,
-                Kind::PersistentWatchRemoved,
+                EventKind::PersistentWatchRemoved,
             ),
             (
                 any || which == WatcherType::PersistentRecursive,
                 &mut self.recursive,
-                Kind::PersistentWatchRemoved,
+                EventKind::PersistentWatchRemoved,
             ),
         ];
         if !asked.iter().any(|(asked, set, _)| *asked && set.contains(path)) {
@@ -175,12 +179,12 @@ mod tests {
         watches.answered(Leaves::Children, "/a", 0);
         watches.answered(Leaves::Exists, "/b", NO_NODE);
         watches.answered(Leaves::Data, "/missing", NO_NODE);
-        assert!(watches.fire(Kind::NodeDataChanged, "/a"));
-        assert!(!watches.fire(Kind::NodeDataChanged, "/a"));
-        assert!(watches.fire(Kind::NodeChildrenChanged, "/a"));
-        assert!(watches.fire(Kind::NodeCreated, "/b"));
-        assert!(!watches.fire(Kind::NodeDeleted, "/b"));
-        assert!(!watches.fire(Kind::NodeCreated, "/missing"));
+        assert!(watches.fire(EventKind::NodeDataChanged, "/a"));
+        assert!(!watches.fire(EventKind::NodeDataChanged, "/a"));
+        assert!(watches.fire(EventKind::NodeChildrenChanged, "/a"));
+        assert!(watches.fire(EventKind::NodeCreated, "/b"));
+        assert!(!watches.fire(EventKind::NodeDeleted, "/b"));
+        assert!(!watches.fire(EventKind::NodeCreated, "/missing"));
         assert_eq!(watches.again(1, str::to_owned), []);
     }
 
@@ -188,13 +192,13 @@ mod tests {
     fn a_recursive_watch_covers_what_is_below_but_no_events_of_children() {
         let mut watches = Watches::default();
         watches.answered(Leaves::PersistentRecursive, "/a", 0);
-        assert!(watches.fire(Kind::NodeCreated, "/a/b/c"));
-        assert!(watches.fire(Kind::NodeDeleted, "/a"));
-        assert!(!watches.fire(Kind::NodeCreated, "/ab"));
-        assert!(!watches.fire(Kind::NodeChildrenChanged, "/a"));
+        assert!(watches.fire(EventKind::NodeCreated, "/a/b/c"));
+        assert!(watches.fire(EventKind::NodeDeleted, "/a"));
+        assert!(!watches.fire(EventKind::NodeCreated, "/ab"));
+        assert!(!watches.fire(EventKind::NodeChildrenChanged, "/a"));
         watches.answered(Leaves::PersistentRecursive, "/", 0);
-        assert!(watches.fire(Kind::NodeCreated, "/ab"));
-        assert!(watches.fire(Kind::NodeCreated, "/"));
+        assert!(watches.fire(EventKind::NodeCreated, "/ab"));
+        assert!(watches.fire(EventKind::NodeCreated, "/"));
     }
 
     #[test]
@@ -206,10 +210,10 @@ mod tests {
         let mut remove = |which, locally, err| watches.removed("/a", which, locally, err);
         assert_eq!(remove(WatcherType::PersistentRecursive, false, 0), Err(NO_WATCHER));
         assert_eq!(remove(WatcherType::Data, false, -4), Err(-4));
-        assert_eq!(remove(WatcherType::Data, true, -4), Ok(vec![Kind::DataWatchRemoved]));
+        assert_eq!(remove(WatcherType::Data, true, -4), Ok(vec![EventKind::DataWatchRemoved]));
         assert_eq!(
             remove(WatcherType::Any, false, 0),
-            Ok(vec![Kind::ChildWatchRemoved, Kind::PersistentWatchRemoved])
+            Ok(vec![EventKind::ChildWatchRemoved, EventKind::PersistentWatchRemoved])
         );
         assert_eq!(remove(WatcherType::Any, true, 0), Err(NO_WATCHER));
     }

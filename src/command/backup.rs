@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Verdict;
+use super::Finding;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Place;
@@ -73,7 +73,7 @@ pub(super) fn in_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Finding, CommandError> {
     let folders = arguments.place.folders()?;
     let source = folders.look()?;
     let target = &arguments.target;
@@ -85,14 +85,14 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
         let files: Vec<Value> =
             (plan.iter()).map(|(file, len)| json!({ "file": file, "length": len })).collect();
         out.json(&json!({ "done": false, "files": files, "bytes": total }))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     if arguments.dry_run {
         for (file, len) in &plan {
             out.line(format_args!("would copy {} of {}", counted(*len, "byte"), file.display()))?;
         }
         out.line(format_args!("would need {} in {}", counted(total, "byte"), target.display()))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let place = Target::new(Arc::clone(&disk), target.clone(), target.clone());
@@ -116,7 +116,7 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
     place.publish()?;
     if arguments.json {
         out.json(&manifest)?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     let bytes = backup.files.iter().map(|file| file.len).sum();
     out.line(format_args!(
@@ -130,7 +130,7 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
     for line in contents(&database) {
         out.line(format_args!("{line}"))?;
     }
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }
 
 fn expect_empty(target: &Path) -> Result<(), CommandError> {

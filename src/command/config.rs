@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Verdict;
+use super::Finding;
 use super::error::CommandError;
 use super::output::Output;
 use super::words::counted;
@@ -42,14 +42,14 @@ pub struct CheckConfig {
     json: bool,
 }
 
-pub(super) fn run(command: &ConfigCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(command: &ConfigCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         ConfigCommand::Check(arguments) => check(arguments, out),
-        ConfigCommand::Keys { json } => keys(*json, out).map(|()| Verdict::Fine),
+        ConfigCommand::Keys { json } => keys(*json, out).map(|()| Finding::Fine),
     }
 }
 
-fn check(arguments: &CheckConfig, out: &mut Output) -> Result<Verdict, CommandError> {
+fn check(arguments: &CheckConfig, out: &mut Output) -> Result<Finding, CommandError> {
     let examined = config::examine(arguments.file.as_deref(), &arguments.defines)?;
     let warnings = examined.notes.iter().filter(|note| note.warns_of().is_some()).count() as u64;
     let refusals: Vec<&ConfigError> = match &examined.outcome {
@@ -62,9 +62,9 @@ fn check(arguments: &CheckConfig, out: &mut Output) -> Result<Verdict, CommandEr
         for_people(&examined, &refusals, warnings, out)?;
     }
     Ok(match (refusals.is_empty(), arguments.strict && warnings > 0) {
-        (false, _) => Verdict::Refused,
-        (true, true) => Verdict::Problems,
-        (true, false) => Verdict::Fine,
+        (false, _) => Finding::Refused,
+        (true, true) => Finding::Problems,
+        (true, false) => Finding::Fine,
     })
 }
 

@@ -10,12 +10,12 @@ mod seal;
 
 use clap::Subcommand;
 
-use super::Verdict;
+use super::Finding;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Place;
 
-pub use change::Change;
+pub use change::SafeChange;
 pub use cut::Truncate;
 
 /// Check a data directory, cut its log, or seal it.
@@ -33,17 +33,17 @@ pub enum DataCommand {
     Truncate(Truncate),
     /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords
     /// are derived from a key.
-    Seal(Change),
+    Seal(SafeChange),
     /// Detach a member's directory from its ensemble, so that it can start standalone or found
     /// another ensemble. Use it when the ensemble has lost its majority for good. Reports what is
     /// lost.
-    Leave(Change),
+    Leave(SafeChange),
     /// Write a snapshot of the empty tree, if no snapshot can be read and the logs hold every
     /// transaction from the first on.
-    FirstSnapshot(Change),
+    FirstSnapshot(SafeChange),
 }
 
-pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         DataCommand::Check { place, json } => check::check(place, *json, out),
         DataCommand::Truncate(truncate) => cut::cut(truncate, out),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::error::CommandError;
 use super::output::Output;
 use super::words::{Hex, Instant, ZxidRange, counted};
-use super::{Verdict, txn};
+use super::{Finding, txn};
 use crate::message::MessageId;
 use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
 
@@ -58,15 +58,15 @@ pub struct ShowLog {
     json: bool,
 }
 
-pub(super) fn run(command: &LogCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(command: &LogCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         LogCommand::Show(arguments) => show(arguments, out),
         LogCommand::Verify { at, json } => verify(at, *json, out),
     }
 }
 
-fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> {
-    let mut verdict = Verdict::Fine;
+fn show(arguments: &ShowLog, out: &mut Output) -> Result<Finding, CommandError> {
+    let mut verdict = Finding::Fine;
     audit(
         &arguments.at,
         |path, record| {
@@ -89,11 +89,11 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> 
         },
         |summary| {
             if !summary.problems.is_empty() {
-                verdict = Verdict::Problems;
+                verdict = Finding::Problems;
             }
         },
     )?;
-    if verdict == Verdict::Problems {
+    if verdict == Finding::Problems {
         return Err(CommandError::Refused(
             MessageId::LOG_SHOWN_IN_PART,
             format!(
@@ -136,13 +136,13 @@ fn line_for_scripts(path: &Path, record: &LogRecord<'_>, with_data: bool) -> Map
     line
 }
 
-fn verify(at: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+fn verify(at: &Path, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
     let mut summaries = Vec::new();
     audit(at, |_, _| Ok(()), |summary| summaries.push(summary))?;
-    let mut verdict = Verdict::Fine;
+    let mut verdict = Finding::Fine;
     for summary in &summaries {
         if !summary.problems.is_empty() {
-            verdict = Verdict::Problems;
+            verdict = Finding::Problems;
         }
         if json {
             out.json(&LogReport::of(summary))?;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Verdict;
+use super::Finding;
 use super::config::note_for_scripts;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Folders;
-use super::state::{State, contents, largest};
+use super::state::{StartState, contents, largest};
 use super::way_back;
 use super::words::{Hex, Instant, Plain, counted};
 use crate::config::{self, Config};
@@ -46,7 +46,7 @@ pub enum MigrateCommand {
     },
 }
 
-pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Finding, CommandError> {
     let MigrateCommand::Check { file, to_zookeeper, log_dir, json } = command;
     if *to_zookeeper {
         return way_back::check(file, log_dir.as_deref(), *json, out);
@@ -54,7 +54,7 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     let loaded = config::load(Some(file), &[])?;
     let folders = Folders::of_config(&loaded.config);
     let directory = folders.look()?;
-    let data = State::read(&directory, &folders)?;
+    let data = StartState::read(&directory, &folders)?;
     let has_key = SessionKey::read(directory.disk().as_ref(), directory.snapshots())?.is_some();
     let unsealed = storage::unsealed_bytes(&directory)?;
     let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
@@ -72,7 +72,7 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
             ));
         }
     }
-    let verdict = if problems.is_empty() { Verdict::Fine } else { Verdict::Problems };
+    let verdict = if problems.is_empty() { Finding::Fine } else { Finding::Problems };
     let report = Report {
         file,
         loaded: &loaded,
@@ -98,7 +98,7 @@ fn bytes_free(dir: &Path) -> Option<u64> {
 }
 
 /// A first snapshot as large as the tree, and the segments of the log.
-fn needed(config: &Config, data: &State) -> u64 {
+fn needed(config: &Config, data: &StartState) -> u64 {
     /// What a znode takes in a snapshot beside its path and data.
     const ZNODE: u64 = 76;
     let segment = config.prealloc_bytes.map_or(0, std::num::NonZeroU64::get);
@@ -119,7 +119,7 @@ fn garbled(database: &Database) -> BTreeSet<&str> {
 struct Report<'a> {
     file: &'a Path,
     loaded: &'a config::Loaded,
-    data: &'a State,
+    data: &'a StartState,
     has_key: bool,
     free: [Option<u64>; 2],
     needed: u64,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::Verdict;
+use super::Finding;
 use super::backup::{MANIFEST, Manifest, in_hex};
 use super::error::CommandError;
 use super::output::Output;
@@ -48,7 +48,7 @@ pub struct RestoreArguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Finding, CommandError> {
     let source_place = Place::of_folder(&arguments.backup);
     let folders = source_place.folders()?;
     let source = folders.look()?;
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         true => report.for_scripts(out)?,
         false => report.for_people(out)?,
     }
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }
 
 /// Whether there is data that `replaces` allows to move.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::Verdict;
+use super::Finding;
 use super::error::CommandError;
 use super::log::writer_name;
 use super::output::Output;
@@ -70,7 +70,7 @@ pub struct ShowSnapshot {
     json: bool,
 }
 
-pub(super) fn run(command: &SnapshotCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn run(command: &SnapshotCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         SnapshotCommand::Show(arguments) => show(arguments, out),
         SnapshotCommand::Verify { file, json } => verify(file, *json, out),
@@ -349,7 +349,7 @@ impl Visit for Show<'_> {
     }
 }
 
-fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Verdict, CommandError> {
+fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Finding, CommandError> {
     let (id, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
     if arguments.json {
         out.json(&json!({
@@ -362,7 +362,7 @@ fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Verdict, CommandEr
         let digest = digest_for_people(&id, &counts);
         out.line(format_args!("# {znodes}, {sessions}; every checksum matches; {digest}"))?;
     }
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }
 
 /// What is said of the digest where nothing is wrong.
@@ -418,7 +418,7 @@ impl Visit for Verify {
     }
 }
 
-fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
     let progress = Progress::waiting("reading");
     let read = read(file, true, &mut Verify::default());
     drop(progress);
@@ -436,7 +436,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
                     "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
                     "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
                 }))?;
-                return Ok(Verdict::Fine);
+                return Ok(Finding::Fine);
             }
             out.line(format_args!(
                 "{}: valid, {}, written by {}, {} ({} ephemeral), {} of data, {}",
@@ -456,7 +456,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
                     Hex(newest)
                 ))?;
             }
-            Ok(Verdict::Fine)
+            Ok(Finding::Fine)
         }
         Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
             invalid(file, error.id(), &error.to_string(), json, out)
@@ -472,7 +472,7 @@ fn invalid(
     reason: &str,
     json: bool,
     out: &mut Output,
-) -> Result<Verdict, CommandError> {
+) -> Result<Finding, CommandError> {
     if json {
         out.json(
             &json!({ "file": file, "valid": false, "id": id.to_string(), "problem": reason }),
@@ -480,7 +480,7 @@ fn invalid(
     } else {
         out.line(format_args!("{}: NOT VALID: [{id}] {reason}", file.display()))?;
     }
-    Ok(Verdict::Problems)
+    Ok(Finding::Problems)
 }
 
 /// What tells a znode from another of the same path.
@@ -585,7 +585,7 @@ fn difference(
     out.line(format_args!("{what} {}{changes}", Plain(path)))
 }
 
-fn diff(a: &Path, b: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+fn diff(a: &Path, b: &Path, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
     let mut left = Left::default();
     read(a, false, &mut left)?;
     let mut right = Right { left: &mut left, json, out: &mut *out, differs: false };
@@ -594,5 +594,5 @@ fn diff(a: &Path, b: &Path, json: bool, out: &mut Output) -> Result<Verdict, Com
     for path in left.0.keys() {
         difference(path, "removed", &[], json, out)?;
     }
-    Ok(if differs { Verdict::Problems } else { Verdict::Fine })
+    Ok(if differs { Finding::Problems } else { Finding::Fine })
 }

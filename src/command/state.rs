@@ -23,7 +23,7 @@ use crate::storage::{
 const TRIES: u32 = 6;
 
 /// What a start would make of a directory.
-pub(super) struct State {
+pub(super) struct StartState {
     pub(super) examined: Examined,
     pub(super) database: Database,
     /// Parts of the longest multi after the snapshot.
@@ -34,7 +34,7 @@ pub(super) struct State {
     pub(super) read_ms: u64,
 }
 
-impl State {
+impl StartState {
     pub(super) fn read(directory: &DataDirectory, folders: &Folders) -> Result<Self, CommandError> {
         Self::read_by(directory, || folders.rebuild(directory))
     }

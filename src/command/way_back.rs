@@ -9,12 +9,12 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::Verdict;
+use super::Finding;
 use super::config::note_for_scripts;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::{Folders, Place};
-use super::state::{State, contents, largest};
+use super::state::{StartState, contents, largest};
 use super::words::{Hex, Plain, counted};
 use crate::config::{self, Config, Loaded};
 use crate::engine::Owner;
@@ -37,7 +37,7 @@ pub(super) fn check(
     log_dir: Option<&Path>,
     json: bool,
     out: &mut Output,
-) -> Result<Verdict, CommandError> {
+) -> Result<Finding, CommandError> {
     let loaded = if at.is_dir() { None } else { Some(config::load(Some(at), &[])?) };
     let folders = match (&loaded, log_dir) {
         (Some(loaded), _) => Folders::of_config(&loaded.config),
@@ -52,8 +52,8 @@ pub(super) fn check(
         None => false,
     };
     let data = match has_left {
-        true => State::read_as_left(&directory, &folders)?,
-        false => State::read(&directory, &folders)?,
+        true => StartState::read_as_left(&directory, &folders)?,
+        false => StartState::read(&directory, &folders)?,
     };
     let mut report = Report {
         at,
@@ -89,7 +89,7 @@ pub(super) fn check(
     } else {
         report.for_people(out)?;
     }
-    Ok(if report.problems.is_empty() { Verdict::Fine } else { Verdict::Problems })
+    Ok(if report.problems.is_empty() { Finding::Fine } else { Finding::Problems })
 }
 
 /// The open sessions with passwords that ZooKeeper does not make, and how many ephemeral znodes go
@@ -135,7 +135,7 @@ struct Report<'a> {
     at: &'a Path,
     /// `None` where a folder was given.
     loaded: Option<&'a Loaded>,
-    data: State,
+    data: StartState,
     /// The member whose directory it is; `None` also where ZooKeeper has gone on with it.
     member: Option<RaftState>,
     ending: Vec<(SessionId, usize)>,

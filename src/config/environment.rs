@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::keys;
-use super::settings::{Entry, MyId, Origin};
+use super::settings::{Entry, MyId, SetIn};
 use super::shell::{self, Unknown};
 use super::{ConfigError, Note};
 use crate::message::MessageId;
@@ -114,7 +114,7 @@ impl<'a> Environment<'a> {
     pub(super) fn image(self) -> Result<Vec<Entry>, ConfigError> {
         let mut entries = Vec::new();
         let mut add = |variable: &'static str, name: &str, value: String| {
-            let origin = Origin::Image(variable);
+            let origin = SetIn::Image(variable);
             entries.push(Entry { name: name.to_owned(), value, origin });
         };
         for (variable, key, default) in IMAGE {
@@ -139,7 +139,7 @@ impl<'a> Environment<'a> {
         }
         if let Some(word) = bad {
             return Err(ConfigError::BadValue {
-                place: Origin::Image(IMAGE_SERVERS.0).to_string(),
+                place: SetIn::Image(IMAGE_SERVERS.0).to_string(),
                 key: IMAGE_SERVERS.0.to_owned(),
                 value: word.to_owned(),
                 expected: "server.N=host:port:port;port entries separated by blanks".to_owned(),
@@ -159,24 +159,24 @@ impl<'a> Environment<'a> {
     pub(super) fn my_id(self, is_in_image: bool) -> Option<MyId> {
         let default = || is_in_image.then(|| "1".to_owned());
         let value = self.get(IMAGE_MY_ID).or_else(default)?.trim().to_owned();
-        Some(MyId { value, origin: Origin::Image(IMAGE_MY_ID) })
+        Some(MyId { value, origin: SetIn::Image(IMAGE_MY_ID) })
     }
 }
 
 /// The variables as the shell files leave them.
 struct Scripts<'a> {
     environment: Environment<'a>,
-    assigned: Vec<(String, String, Origin)>,
+    assigned: Vec<(String, String, SetIn)>,
 }
 
 impl Scripts<'_> {
     /// A variable that is not empty, and where it was set last.
-    fn value(&self, name: &'static str) -> Option<(String, Origin)> {
+    fn value(&self, name: &'static str) -> Option<(String, SetIn)> {
         let assigned = self.assigned.iter().rev().find(|(assigned, ..)| assigned == name);
         match assigned {
             Some((_, value, origin)) => Some((value.clone(), origin.clone())),
             None if name == DEBIAN_FLAGS => None,
-            None => Some((self.environment.get(name)?, Origin::Environment(name))),
+            None => Some((self.environment.get(name)?, SetIn::Environment(name))),
         }
         .filter(|(value, _)| !value.trim().is_empty())
     }
@@ -199,7 +199,7 @@ impl Scripts<'_> {
         let assignments = shell::assignments(&String::from_utf8_lossy(&bytes), before);
         let path: Rc<Path> = Rc::from(path);
         for shell::Assignment { line, name, value } in assignments {
-            let origin = Origin::Script(Rc::clone(&path), line);
+            let origin = SetIn::Script(Rc::clone(&path), line);
             let why = match value {
                 Ok(value) => {
                     self.assigned.push((name, value, origin));
@@ -218,7 +218,7 @@ impl Scripts<'_> {
     }
 }
 
-fn words(flags: &str, origin: &Origin) -> Vec<Entry> {
+fn words(flags: &str, origin: &SetIn) -> Vec<Entry> {
     flags
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("-D")?.split_once('='))

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::settings::{Origin, Settings};
+use super::settings::{SetIn, Settings};
 use super::value;
 use super::{ConfigError, Note};
 use crate::message::MessageId;
@@ -71,7 +71,7 @@ fn directory(
         );
         notes.push(Note::warning(MessageId::RELATIVE_DIRECTORY, text));
     }
-    if !setting.value.is_ascii() && matches!(origin, Origin::Line(..)) {
+    if !setting.value.is_ascii() && matches!(origin, SetIn::Line(..)) {
         notes.push(Note::warning(
             MessageId::DIRECTORY_IN_LATIN_1,
             format!("{origin}: {key} was read as Latin-1, as Java reads it: {}", path.display()),

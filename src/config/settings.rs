@@ -15,7 +15,7 @@ use crate::message::MessageId;
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum SetIn {
     /// A line of zoo.cfg, from 1.
     Line(Rc<Path>, usize),
     CommandLine,
@@ -27,7 +27,7 @@ pub(super) enum Origin {
     Image(&'static str),
 }
 
-impl Origin {
+impl SetIn {
     fn rank(&self) -> SourceRank {
         match self {
             Self::Line(..) | Self::Image(_) => SourceRank::File,
@@ -37,7 +37,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SetIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(file, line) | Self::Script(file, line) => {
@@ -56,21 +56,21 @@ impl fmt::Display for Origin {
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) value: String,
-    pub(super) origin: Origin,
+    pub(super) origin: SetIn,
 }
 
 /// Which server this is, as the environment has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MyId {
     pub(super) value: String,
-    pub(super) origin: Origin,
+    pub(super) origin: SetIn,
 }
 
 /// A value as it was written, without surrounding blanks.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     pub(super) value: String,
-    pub(super) origin: Origin,
+    pub(super) origin: SetIn,
     /// Name under which it was written.
     written: String,
     rank: Rank,
@@ -149,19 +149,19 @@ impl Settings {
                 )),
                 Fate::Meaningless => notes.push(Note::info(not_in_effect(setting, name, key.note))),
                 Fate::Refused(when) => match self.refuses(when, setting) {
-                    Verdict::Refused(what, why) => refusals.push(ConfigError::Refused {
+                    Refusable::Refused(what, why) => refusals.push(ConfigError::Refused {
                         place: setting.origin.to_string(),
                         key: name.clone(),
                         what,
                         why: why.unwrap_or_else(|| because(key.note)),
                     }),
-                    Verdict::Without(why) => {
+                    Refusable::Without(why) => {
                         notes.push(Note::warning(
                             MessageId::KEY_NOT_IN_EFFECT,
                             not_in_effect(setting, name, why),
                         ));
                     }
-                    Verdict::Fine => {}
+                    Refusable::Fine => {}
                 },
             }
         }
@@ -206,7 +206,7 @@ impl Settings {
         self.values.get(key).is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
     }
 
-    fn refuses(&self, when: Refusal, setting: &Setting) -> Verdict {
+    fn refuses(&self, when: Refusal, setting: &Setting) -> Refusable {
         let is_true = setting.value.eq_ignore_ascii_case("true");
         let ensemble = self.servers.len() > 1;
         let tls = ensemble && (self.says_true("sslQuorum") || self.says_true("portUnification"));
@@ -218,7 +218,7 @@ impl Settings {
             Refusal::WithTls => (tls, ""),
             Refusal::UnknownProvider => return provider(&setting.value),
         };
-        if refused { Verdict::Refused(what, None) } else { Verdict::Fine }
+        if refused { Refusable::Refused(what, None) } else { Refusable::Fine }
     }
 
     /// The value of a key that has an effect.
@@ -313,7 +313,7 @@ impl Settings {
 }
 
 /// What a value of a key comes to that may be refused.
-enum Verdict {
+enum Refusable {
     Fine,
     /// What stands after the name of the key, and why, where that is not in the table.
     Refused(&'static str, Option<&'static str>),
@@ -322,22 +322,22 @@ enum Verdict {
 }
 
 /// What becomes of a class after `authProvider.N`.
-fn provider(class: &str) -> Verdict {
+fn provider(class: &str) -> Refusable {
     match own_provider(class) {
         Some(
             "DigestAuthenticationProvider"
             | "IPAuthenticationProvider"
             | "EnsembleAuthenticationProvider",
-        ) => Verdict::Fine,
-        Some("KeyAuthenticationProvider") => Verdict::Without(
+        ) => Refusable::Fine,
+        Some("KeyAuthenticationProvider") => Refusable::Without(
             "It is a sample that accepts everybody while there is no /key; a client that \
              authenticates with it is refused, and ACLs cannot name its identities.",
         ),
-        Some("SASLAuthenticationProvider" | "X509AuthenticationProvider") => Verdict::Without(
+        Some("SASLAuthenticationProvider" | "X509AuthenticationProvider") => Refusable::Without(
             "Not yet: there is no such scheme; a client that authenticates with it is refused, \
              and ACLs cannot name its identities.",
         ),
-        _ => Verdict::Refused(
+        _ => Refusable::Refused(
             "",
             Some("the class is not ZooKeeper's own, and what it would check is unknown."),
         ),
@@ -392,7 +392,7 @@ fn not_in_effect(setting: &Setting, name: &str, note: &str) -> String {
     format!("{}: {known_as} is known but has no effect here. {note}", setting.origin)
 }
 
-fn unknown(written: &str, origin: &Origin) -> Note {
+fn unknown(written: &str, origin: &SetIn) -> Note {
     let meant = match keys::nearest(written) {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),

@@ -205,13 +205,13 @@ impl Limit {
         growth != 0 && (self.soft > UNSET || self.hard > UNSET)
     }
 
-    const fn judge(self, used: i64, growth: i64) -> Verdict {
+    const fn judge(self, used: i64, growth: i64) -> QuotaVerdict {
         if !self.concerns(growth) || used.saturating_add(growth) <= self.allowed() {
-            Verdict::Within
+            QuotaVerdict::Within
         } else if self.hard > UNSET {
-            Verdict::Exceeded
+            QuotaVerdict::Exceeded
         } else {
-            Verdict::Warned
+            QuotaVerdict::Warned
         }
     }
 }
@@ -239,7 +239,7 @@ impl Growth {
 
 /// What a limit has to say about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum QuotaVerdict {
     Within,
     /// Beyond a soft limit.
     Warned,
@@ -248,13 +248,13 @@ pub(super) enum Verdict {
 }
 
 /// What the limits say about `used` after `growth` (`ZooKeeperServer.checkQuota`).
-pub(super) const fn judge(limits: &Track, used: Growth, growth: Growth) -> Verdict {
+pub(super) const fn judge(limits: &Track, used: Growth, growth: Growth) -> QuotaVerdict {
     let count = limits.count.judge(used.count, growth.count);
     let bytes = limits.bytes.judge(used.bytes, growth.bytes);
     match (count, bytes) {
-        (Verdict::Exceeded, _) | (_, Verdict::Exceeded) => Verdict::Exceeded,
-        (Verdict::Warned, _) | (_, Verdict::Warned) => Verdict::Warned,
-        _ => Verdict::Within,
+        (QuotaVerdict::Exceeded, _) | (_, QuotaVerdict::Exceeded) => QuotaVerdict::Exceeded,
+        (QuotaVerdict::Warned, _) | (_, QuotaVerdict::Warned) => QuotaVerdict::Warned,
+        _ => QuotaVerdict::Within,
     }
 }
 
@@ -417,13 +417,13 @@ mod tests {
     fn hard_limits_refuse_and_soft_ones_warn() {
         let growth = |count, bytes| Growth { count, bytes };
         let cases = [
-            ("countHardLimit=3", growth(1, 0), Verdict::Exceeded),
-            ("countHardLimit=4", growth(1, 0), Verdict::Within),
-            ("count=3", growth(1, 0), Verdict::Warned),
-            ("count=3,countHardLimit=9", growth(1, 0), Verdict::Within),
-            ("byteHardLimit=10", growth(0, 1), Verdict::Exceeded),
-            ("byteHardLimit=5", growth(0, 0), Verdict::Within),
-            ("byteHardLimit=5", growth(1, 0), Verdict::Within),
+            ("countHardLimit=3", growth(1, 0), QuotaVerdict::Exceeded),
+            ("countHardLimit=4", growth(1, 0), QuotaVerdict::Within),
+            ("count=3", growth(1, 0), QuotaVerdict::Warned),
+            ("count=3,countHardLimit=9", growth(1, 0), QuotaVerdict::Within),
+            ("byteHardLimit=10", growth(0, 1), QuotaVerdict::Exceeded),
+            ("byteHardLimit=5", growth(0, 0), QuotaVerdict::Within),
+            ("byteHardLimit=5", growth(1, 0), QuotaVerdict::Within),
         ];
         for (limits, growth, expected) in cases {
             let track = Track::parse(Some(limits.as_bytes())).unwrap();

@@ -25,7 +25,7 @@ pub struct Claim {
 
 /// What follows from a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Ruling {
     /// It may.
     Welcome,
     /// The process that has spoken is still connected: whether it lives decides.
@@ -51,21 +51,21 @@ pub struct Callers {
 impl Callers {
     /// Whether a process may speak, where `heard` is connected.
     #[must_use]
-    pub fn judge(&self, claim: Claim, heard: Option<ProcessId>) -> Verdict {
+    pub fn judge(&self, claim: Claim, heard: Option<ProcessId>) -> Ruling {
         if self.replaced.contains(&claim.process) {
-            return Verdict::Replaced;
+            return Ruling::Replaced;
         }
         // What it says of itself is as of its beginning.
         let Some(other) = self.spoke.filter(|spoke| *spoke != claim.process) else {
-            return Verdict::Welcome;
+            return Ruling::Welcome;
         };
         let shown = self.shown.iter().find(|(id, _)| *id == claim.id);
         match shown {
-            Some((_, shown)) if claim.promised < *shown => Verdict::Older(*shown),
+            Some((_, shown)) if claim.promised < *shown => Ruling::Older(*shown),
             // A process that was let in and has said nothing is in nobody's way: it may be refused
             // elsewhere.
-            _ if heard == Some(other) => Verdict::Occupied,
-            _ => Verdict::Welcome,
+            _ if heard == Some(other) => Ruling::Occupied,
+            _ => Ruling::Welcome,
         }
     }
 
@@ -110,23 +110,23 @@ mod tests {
     struct History(Vec<(u64, u64, Promised)>);
 
     impl History {
-        fn judge(&self, claim: Claim, heard: Option<u64>) -> Verdict {
+        fn judge(&self, claim: Claim, heard: Option<u64>) -> Ruling {
             let process = claim.process.0;
-            let Some((last, ..)) = self.0.last() else { return Verdict::Welcome };
+            let Some((last, ..)) = self.0.last() else { return Ruling::Welcome };
             if *last == process {
-                return Verdict::Welcome;
+                return Ruling::Welcome;
             }
             if self.0.iter().any(|(its, ..)| *its == process) {
-                return Verdict::Replaced;
+                return Ruling::Replaced;
             }
             let of_id = self.0.iter().filter(|(_, id, _)| *id == claim.id);
             let most = of_id.map(|(.., promised)| *promised).max();
             if let Some(most) = most.filter(|most| claim.promised < *most) {
-                return Verdict::Older(most);
+                return Ruling::Older(most);
             }
             match heard {
-                Some(heard) if heard == *last => Verdict::Occupied,
-                _ => Verdict::Welcome,
+                Some(heard) if heard == *last => Ruling::Occupied,
+                _ => Ruling::Welcome,
             }
         }
     }
@@ -165,13 +165,13 @@ mod tests {
                         );
                         judged += 1;
                         kinds[match verdict {
-                            Verdict::Welcome => 0,
-                            Verdict::Occupied => 1,
-                            Verdict::Replaced => 2,
-                            Verdict::Older(_) => 3,
+                            Ruling::Welcome => 0,
+                            Ruling::Occupied => 1,
+                            Ruling::Replaced => 2,
+                            Ruling::Older(_) => 3,
                         }] += 1;
                     }
-                    if history.judge(claim, None) != Verdict::Replaced {
+                    if history.judge(claim, None) != Ruling::Replaced {
                         let mut more = history.clone();
                         more.0.push((*process, *id, *promised));
                         longer.push(more);
@@ -187,25 +187,25 @@ mod tests {
     fn a_restart_is_welcome_and_a_copy_beside_it_is_not() {
         let mut callers = Callers::default();
         let first = claim(1, OLD, 5, 90);
-        assert_eq!(callers.judge(first, None), Verdict::Welcome);
+        assert_eq!(callers.judge(first, None), Ruling::Welcome);
         // It has said nothing yet.
-        assert_eq!(callers.judge(claim(2, OLD, 5, 90), Some(first.process)), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(2, OLD, 5, 90), Some(first.process)), Ruling::Welcome);
         callers.spoke(first.process, OLD, Promised { term: 5, last: 90 });
         // It connects again, and has acknowledged more than it began with.
-        assert_eq!(callers.judge(claim(1, OLD, 5, 80), Some(first.process)), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(1, OLD, 5, 80), Some(first.process)), Ruling::Welcome);
         let same = claim(2, OLD, 5, 90);
-        assert_eq!(callers.judge(same, Some(first.process)), Verdict::Occupied);
-        assert_eq!(callers.judge(same, None), Verdict::Welcome);
+        assert_eq!(callers.judge(same, Some(first.process)), Ruling::Occupied);
+        assert_eq!(callers.judge(same, None), Ruling::Welcome);
         // A later leader may have cut its log.
-        assert_eq!(callers.judge(claim(2, OLD, 6, 70), None), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(2, OLD, 6, 70), None), Ruling::Welcome);
         let shown = Promised { term: 5, last: 90 };
-        assert_eq!(callers.judge(claim(2, OLD, 5, 89), None), Verdict::Older(shown));
-        assert_eq!(callers.judge(claim(2, OLD, 4, 200), None), Verdict::Older(shown));
+        assert_eq!(callers.judge(claim(2, OLD, 5, 89), None), Ruling::Older(shown));
+        assert_eq!(callers.judge(claim(2, OLD, 4, 200), None), Ruling::Older(shown));
         // Another life of the server has another disk.
-        assert_eq!(callers.judge(claim(2, NEW, 1, 0), None), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(2, NEW, 1, 0), None), Ruling::Welcome);
         callers.spoke(same.process, OLD, Promised::default());
-        assert_eq!(callers.judge(first, Some(same.process)), Verdict::Replaced);
-        assert_eq!(callers.judge(claim(3, OLD, 5, 89), None), Verdict::Older(shown));
+        assert_eq!(callers.judge(first, Some(same.process)), Ruling::Replaced);
+        assert_eq!(callers.judge(claim(3, OLD, 5, 89), None), Ruling::Older(shown));
     }
 
     #[test]
@@ -215,15 +215,15 @@ mod tests {
         callers.spoke(ProcessId(1), OLD, shown);
         callers.spoke(ProcessId(2), NEW, Promised { term: 7, last: 10 });
         // Life 1 was put back from a backup.
-        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown));
-        assert_eq!(callers.judge(claim(3, OLD, 5, 90), None), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Ruling::Older(shown));
+        assert_eq!(callers.judge(claim(3, OLD, 5, 90), None), Ruling::Welcome);
         // Of many lives the last ones are known, and one that speaks again is one of them.
         callers.spoke(ProcessId(2), OLD, Promised { term: 4, last: 0 });
         for life in (10..).take(SHOWN_MAX) {
-            assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown), "{life}");
+            assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Ruling::Older(shown), "{life}");
             callers.spoke(ProcessId(2), (life << 8) | 2, shown);
         }
-        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Welcome);
+        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Ruling::Welcome);
         assert_eq!(callers.shown.len(), SHOWN_MAX);
     }
 
@@ -233,8 +233,8 @@ mod tests {
         (1..=10).for_each(|process| callers.spoke(ProcessId(process), OLD, Promised::default()));
         for process in 1..=10 {
             let expected = match process {
-                2..=9 => Verdict::Replaced,
-                _ => Verdict::Welcome,
+                2..=9 => Ruling::Replaced,
+                _ => Ruling::Welcome,
             };
             assert_eq!(callers.judge(claim(process, OLD, 5, 0), None), expected, "{process}");
         }

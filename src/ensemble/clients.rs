@@ -19,7 +19,7 @@ pub type Answer<'a> = Result<Response<'a>, ErrorCode>;
 
 /// What a request was, for who measures how long such ones take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum RequestKind<'a> {
     /// It changes nothing, and what it shows is young enough.
     Read(Fresh<'a>),
     /// Anything else, refused or not.
@@ -43,7 +43,7 @@ pub trait Clients: Send + Sync {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind<'_>,
+        kind: RequestKind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,

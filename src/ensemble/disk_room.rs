@@ -23,12 +23,12 @@ pub(super) struct DiskRoom {
     looked: Option<Monotonic>,
     /// Bytes logged since.
     logged: u64,
-    room: Room,
+    room: DiskSpace,
 }
 
 /// How much there is, most first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub enum DiskSpace {
     /// At least the reserve.
     #[default]
     Enough,
@@ -43,8 +43,8 @@ pub enum Room {
 }
 
 /// Each with the part of the reserve below which it is that, worst first.
-const ROOMS: [(Room, u64); 4] =
-    [(Room::Nothing, 16), (Room::Full, 4), (Room::Least, 2), (Room::Scarce, 1)];
+const ROOMS: [(DiskSpace, u64); 4] =
+    [(DiskSpace::Nothing, 16), (DiskSpace::Full, 4), (DiskSpace::Least, 2), (DiskSpace::Scarce, 1)];
 
 impl DiskRoom {
     /// Looks at the disk from time to time, and sooner if much was logged: `free` is what it has,
@@ -64,28 +64,28 @@ impl DiskRoom {
         // A disk that does not say is told by its first failing write.
         let Some(free) = free() else { return };
         // To get better it takes somewhat more, so that it does not come and go.
-        let is_it = |room: Room, part: u64| {
+        let is_it = |room: DiskSpace, part: u64| {
             let more = if self.room >= room { reserve / 8 } else { 0 };
             free < (reserve / part).saturating_add(more)
         };
         let found = ROOMS.into_iter().find(|(room, part)| is_it(*room, *part));
-        let room = found.map_or(Room::Enough, |(room, _)| room);
+        let room = found.map_or(DiskSpace::Enough, |(room, _)| room);
         let before = std::mem::replace(&mut self.room, room);
         // What is worse has no meaning for a server that is alone.
-        if room.min(Room::Least) == before.min(Room::Least) {
+        if room.min(DiskSpace::Least) == before.min(DiskSpace::Least) {
             return;
         }
         match room {
-            Room::Enough => {
+            DiskSpace::Enough => {
                 tracing::info!(free, reserve, "the disk of the log has enough free space again")
             }
-            Room::Scarce => tracing::error!(
+            DiskSpace::Scarce => tracing::error!(
                 id = %MessageId::DISK_NEARLY_FULL,
                 free,
                 reserve,
                 "the disk of the log is nearly full: writes that need space are refused until there is enough again"
             ),
-            Room::Least | Room::Full | Room::Nothing => tracing::error!(
+            DiskSpace::Least | DiskSpace::Full | DiskSpace::Nothing => tracing::error!(
                 id = %MessageId::DISK_ALL_BUT_FULL,
                 free,
                 reserve,
@@ -94,7 +94,7 @@ impl DiskRoom {
         }
     }
 
-    pub(super) const fn room(&self) -> Room {
+    pub(super) const fn room(&self) -> DiskSpace {
         self.room
     }
 
@@ -104,7 +104,7 @@ impl DiskRoom {
     }
 }
 
-impl Room {
+impl DiskSpace {
     /// Whether a session can be opened.
     #[must_use]
     pub const fn takes_sessions(self) -> bool {

@@ -20,7 +20,7 @@ pub enum FromPeer {
     /// What came of a snapshot that was sent to it.
     SnapshotSent(u64, SnapshotStatus),
     /// It refuses this process for good.
-    Refused(Refused),
+    Refused(PeerRefused),
     /// A server has answered its founder, this one.
     Answered(u8),
     /// A server without a state wants to belong to the ensemble.
@@ -29,7 +29,7 @@ pub enum FromPeer {
 
 /// Why a member may not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum PeerRefused {
     /// Its directory is an older copy of this member's.
     Older,
     /// Another process has its place.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use tokio::sync::oneshot;
 
 use super::founding::{Answer, Applicant};
-use super::from_peer::{FromPeer, Refused};
+use super::from_peer::{FromPeer, PeerRefused};
 use super::raft::{EnsembleError, Member, Prospect, Said, Transport};
 use super::ways::{Way, Ways};
 use crate::engine::time::{Monotonic, Now};
@@ -105,9 +105,9 @@ impl Life {
             },
             FromPeer::Hears(peer, is_up) => return Ok(self.way(member, peer, Way::Hears, is_up)),
             FromPeer::Speaks(peer, is_up) => return Ok(self.way(member, peer, Way::Speaks, is_up)),
-            FromPeer::Refused(Refused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
-            FromPeer::Refused(Refused::Removed) => member.is_over(Over::Removed, now.monotonic),
-            FromPeer::Refused(Refused::Replaced) => return Err(EnsembleError::ProcessReplaced),
+            FromPeer::Refused(PeerRefused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
+            FromPeer::Refused(PeerRefused::Removed) => member.is_over(Over::Removed, now.monotonic),
+            FromPeer::Refused(PeerRefused::Replaced) => return Err(EnsembleError::ProcessReplaced),
             FromPeer::Snapshot(message, received) => {
                 member.receive_snapshot(message, received, now)?;
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use jute::protocol::Request;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::disk_room::Room;
+use super::disk_room::DiskSpace;
 use super::freshness::{Fresh, Freshness};
 use crate::engine::database::Database;
 use crate::engine::effect::Effect;
@@ -124,8 +124,12 @@ impl Replica {
     }
 
     /// The room that memory leaves: with none, what makes the tree no larger goes on.
-    pub(super) fn memory_room(&self) -> Room {
-        if self.memory_short.load(Ordering::Relaxed) { Room::Scarce } else { Room::Enough }
+    pub(super) fn memory_room(&self) -> DiskSpace {
+        if self.memory_short.load(Ordering::Relaxed) {
+            DiskSpace::Scarce
+        } else {
+            DiskSpace::Enough
+        }
     }
 
     /// As a round that began then, and is over at once.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clients::Clients;
-use super::disk_room::{DiskRoom, Room};
+use super::disk_room::{DiskRoom, DiskSpace};
 use super::held::Held;
 use super::notices::Notices;
 use super::queue::Submission;
@@ -141,13 +141,13 @@ impl Standalone {
     }
 
     /// What room the disk of the log has, looked at from time to time.
-    pub fn room(&mut self, now: Now) -> Room {
+    pub fn room(&mut self, now: Now) -> DiskSpace {
         self.look_at_disk(now);
         self.disk_room.room()
     }
 
     fn has_room_for_orphans(&self) -> bool {
-        self.disk_room.room() < Room::Least
+        self.disk_room.room() < DiskSpace::Least
     }
 
     fn put_back_orphans(&mut self) {

@@ -19,7 +19,7 @@ use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::{ConnectionId, Event};
-use crate::ensemble::{Answer, Kind, Rebuild, Share, Snapshots};
+use crate::ensemble::{Answer, Rebuild, RequestKind, Share, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
@@ -85,7 +85,7 @@ impl Clients for Seen {
     fn answer(
         &self,
         origin: &Origin,
-        _: Kind<'_>,
+        _: RequestKind<'_>,
         zxid: Zxid,
         _: Option<&str>,
         answer: Answer<'_>,
@@ -757,7 +757,7 @@ fn a_panic_shows_nobody_half_a_group() {
         fn applies(&self, _: &Txn<'_>) {}
 
         fn refused_by_quota(&self, _: &str) {}
-        fn answer(&self, _: &Origin, _: Kind<'_>, _: Zxid, _: Option<&str>, _: Answer<'_>) {
+        fn answer(&self, _: &Origin, _: RequestKind<'_>, _: Zxid, _: Option<&str>, _: Answer<'_>) {
             std::panic::resume_unwind(Box::new("as if by a defect"));
         }
         fn attached(&self, _: ConnectionId, _: &Attached) {}

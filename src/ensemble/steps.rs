@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 
-use super::clients::{Clients, Kind};
+use super::clients::{Clients, RequestKind};
 use super::held::{STEP_BYTES, least_bytes};
 use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
@@ -49,18 +49,18 @@ const GONE_ENTRIES_MAX: usize = 100_000;
 const EVENTS_BYTES: usize = 1 << 20;
 
 /// A request's share of the bounds of what may be on its way.
-pub(super) type Room = Option<Share>;
+pub(super) type RequestShare = Option<Share>;
 
 /// A request, decided, that waits for the log.
-pub(super) struct Step {
+pub(super) struct Unlogged {
     /// Nobody, for what the server itself wanted.
     pub(super) origin: Option<Origin>,
     pub(super) outcome: Prepared,
     /// Its share of the queue's bound, until it is answered.
-    pub(super) room: Room,
+    pub(super) room: RequestShare,
 }
 
-impl Step {
+impl Unlogged {
     /// The transaction that it waits for.
     pub(super) const fn record(&self) -> Option<&TxnRecord<'static>> {
         match &self.outcome {
@@ -84,7 +84,7 @@ pub(super) fn decide<E>(
     bytes_max: usize,
     mut refuse: impl FnMut(&Work) -> Option<Prepared>,
     mut place: impl FnMut(&TxnRecord<'static>) -> Result<usize, E>,
-) -> Result<(Vec<Step>, usize), E> {
+) -> Result<(Vec<Unlogged>, usize), E> {
     let mut steps = Vec::new();
     let mut bytes = 0;
     while bytes < bytes_max.div_ceil(2)
@@ -93,7 +93,7 @@ pub(super) fn decide<E>(
         bytes += STEP_BYTES;
         if let Some(record) = sequencer.prepare_chore(database, &chore, now) {
             bytes += place(&record)?;
-            steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
+            steps.push(Unlogged { origin: None, outcome: Prepared::Txn(record), room: None });
         }
     }
     while bytes < bytes_max
@@ -107,11 +107,11 @@ pub(super) fn decide<E>(
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {
             bytes += place(&record)?;
-            steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
+            steps.push(Unlogged { origin: None, outcome: Prepared::Txn(record), room: None });
         }
         let outcome = refused.unwrap_or_else(|| sequencer.prepare(database, &origin, work, now));
         bytes += LOOK_UP_BYTES * sequencer.take_looked_up();
-        let step = Step { origin: Some(origin), outcome, room };
+        let step = Unlogged { origin: Some(origin), outcome, room };
         if let Some(record) = step.record() {
             bytes += place(record)?;
         }
@@ -175,11 +175,11 @@ impl Applying<'_> {
     /// Finishes a step whose transaction, if it is one, is final, and everything before it applied.
     pub(super) fn finish(
         &mut self,
-        step: Step,
+        step: Unlogged,
         sequencer: &mut Sequencer,
     ) -> Result<(), OrderError> {
         self.let_readers_in();
-        let Step { origin, outcome, room } = step;
+        let Unlogged { origin, outcome, room } = step;
         self.rooms.extend(room);
         match (outcome, origin) {
             (Prepared::Txn(record), origin) => {
@@ -213,11 +213,17 @@ impl Applying<'_> {
             Prepared::Close => self.clients.close(origin.connection),
             Prepared::Refused(error) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, None, Err(error));
+                self.clients.answer(origin, RequestKind::Update, zxid, None, Err(error));
             }
             Prepared::RefusedMulti(results) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, None, Ok(Response::Multi(results)));
+                self.clients.answer(
+                    origin,
+                    RequestKind::Update,
+                    zxid,
+                    None,
+                    Ok(Response::Multi(results)),
+                );
             }
             Prepared::Read(request) => self.read(origin, &request),
             // These are transactions.
@@ -226,7 +232,7 @@ impl Applying<'_> {
     }
 
     /// Answers a request that another server decided without a transaction.
-    pub(super) fn answer(&mut self, origin: &Origin, outcome: Prepared, room: Room) {
+    pub(super) fn answer(&mut self, origin: &Origin, outcome: Prepared, room: RequestShare) {
         self.let_readers_in();
         self.rooms.extend(room);
         self.settle(origin, outcome);
@@ -238,7 +244,7 @@ impl Applying<'_> {
         origin: &Origin,
         record: TxnRecord<'_>,
         opened: Option<&Attached>,
-        room: Room,
+        room: RequestShare,
     ) -> Result<(), OrderError> {
         self.let_readers_in();
         self.rooms.extend(room);
@@ -260,7 +266,7 @@ impl Applying<'_> {
             (_, Some(error)) => Err(error),
             (response, None) => Ok(response),
         };
-        self.clients.answer(origin, Kind::Update, zxid, None, answer);
+        self.clients.answer(origin, RequestKind::Update, zxid, None, answer);
     }
 
     /// Applies a transaction that is final and has its events told.
@@ -363,7 +369,7 @@ impl Applying<'_> {
             Some(fresh) => {
                 self.clients.events(&self.events);
                 let (zxid, path) = (database.last_zxid(), request.path());
-                self.clients.answer(origin, Kind::Read(fresh), zxid, path, answer);
+                self.clients.answer(origin, RequestKind::Read(fresh), zxid, path, answer);
             }
             None => self.clients.end(origin.connection),
         }

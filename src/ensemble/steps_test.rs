@@ -28,7 +28,7 @@ impl Clients for Seen {
         true
     }
 
-    fn answer(&self, _: &Origin, _: Kind<'_>, _: Zxid, _: Option<&str>, answer: Answer<'_>) {
+    fn answer(&self, _: &Origin, _: RequestKind<'_>, _: Zxid, _: Option<&str>, answer: Answer<'_>) {
         self.put(if answer.is_ok() { "answered" } else { "refused" });
     }
 
@@ -158,7 +158,7 @@ fn what_is_refused_counts_by_what_came() {
         let (steps, _) =
             decide(&mut sequencer, &database, chores, all, now, most, |_| None, place).unwrap();
         assert!((1..=4).contains(&steps.len()), "{}", steps.len());
-        for Step { origin, outcome, .. } in steps {
+        for Unlogged { origin, outcome, .. } in steps {
             let is_no_node = matches!(outcome, Prepared::Refused(ErrorCode::NoNode));
             assert!(is_no_node, "{outcome:?}");
             decided.extend(origin.map(|origin| origin.xid));

@@ -13,7 +13,7 @@ use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::snapshots::Need;
 
 /// The requests of one follower to one leader, from when they have each other until one loses the
@@ -58,7 +58,7 @@ pub enum Word {
     Snapshot(Need),
     /// From a follower: what room the disk of its log has. From the leader to who said so: the room
     /// that there is for what it decides.
-    Room(Room),
+    Room(DiskSpace),
     /// From a follower: the servers that its configuration lists.
     Listed(Vec<u8>),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.

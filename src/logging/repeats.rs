@@ -33,7 +33,7 @@ pub(super) fn left_out() -> u64 {
 
 /// When a cause was told last, and how often it came since then.
 #[derive(Debug)]
-struct Told {
+struct LastTold {
     at: Instant,
     left_out: u64,
 }
@@ -41,7 +41,7 @@ struct Told {
 /// The causes that are remembered.
 #[derive(Debug, Default)]
 struct Causes {
-    told: HashMap<u64, Told>,
+    told: HashMap<u64, LastTold>,
     /// When the next of them is over, at the earliest, as far as it was looked for.
     next_over: Option<Instant>,
     #[cfg(test)]
@@ -85,7 +85,7 @@ impl Repeats {
         }
         causes.make_room(now);
         if causes.told.len() < CAUSES_MAX {
-            causes.told.insert(cause, Told { at: now, left_out: 0 });
+            causes.told.insert(cause, LastTold { at: now, left_out: 0 });
         }
         Some(0)
     }

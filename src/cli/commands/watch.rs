@@ -12,7 +12,7 @@ use super::{Session, word};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::Client;
 use crate::cli::error::CliError;
-use crate::cli::event::{Event, KeeperState, Kind};
+use crate::cli::event::{Event, EventKind, KeeperState};
 use crate::cli::print::Output;
 
 /// Between two attempts to watch again when no server is there.
@@ -34,7 +34,7 @@ pub(super) fn follow(arguments: &Arguments, session: &mut Session<'_>) -> Result
     let mut connected = true;
     while let Ok(event) = events.recv() {
         match event.state {
-            _ if event.kind != Kind::None => show(&event, session.out)?,
+            _ if event.kind != EventKind::None => show(&event, session.out)?,
             KeeperState::Disconnected => {
                 connected = false;
                 told_or_shown(session.out, "Disconnected", "disconnected; reconnecting")?;

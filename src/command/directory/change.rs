@@ -6,7 +6,7 @@ use crate::command::place::Place;
 
 /// A change that loses nothing.
 #[derive(Debug, Args)]
-pub struct Change {
+pub struct SafeChange {
     #[command(flatten)]
     pub(super) place: Place,
     /// Only report what would be done.

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::loss;
-use crate::command::Verdict;
+use crate::command::Finding;
 use crate::command::error::CommandError;
 use crate::command::output::Output;
 use crate::command::place::Place;
-use crate::command::state::{State, contents};
+use crate::command::state::{StartState, contents};
 use crate::command::words::{Hex, Instant, counted};
 use crate::storage::files::seal;
 use crate::storage::{
@@ -16,7 +16,7 @@ use crate::storage::{
 
 /// What there is to be told of a directory.
 struct Report {
-    state: State,
+    state: StartState,
     /// Files that ZooKeeper and this server have written.
     written: [usize; 2],
     has_key: bool,
@@ -24,10 +24,10 @@ struct Report {
     sealed: Option<i64>,
 }
 
-pub(super) fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn check(place: &Place, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
     let folders = place.folders()?;
     let directory = folders.look()?;
-    let state = match State::read(&directory, &folders) {
+    let state = match StartState::read(&directory, &folders) {
         Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
             return refused(&error, json, out);
         }
@@ -53,7 +53,7 @@ pub(super) fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdi
         true => report.for_scripts(out)?,
         false => report.for_people(out)?,
     }
-    Ok(if report.state.damage().is_some() { Verdict::Problems } else { Verdict::Fine })
+    Ok(if report.state.damage().is_some() { Finding::Problems } else { Finding::Fine })
 }
 
 impl Report {
@@ -175,7 +175,7 @@ fn tell_member(state: &RaftState, out: &mut Output) -> Result<(), CommandError> 
     Ok(())
 }
 
-fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
     if json {
         let way_out = error.way_out();
         out.json(&json!({
@@ -188,7 +188,7 @@ fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict
     } else {
         tell_refusal(error, out)?;
     }
-    Ok(Verdict::Problems)
+    Ok(Finding::Problems)
 }
 
 fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandError> {

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::loss;
-use crate::command::Verdict;
+use crate::command::Finding;
 use crate::command::error::CommandError;
 use crate::command::output::Output;
 use crate::command::place::Place;
@@ -36,7 +36,7 @@ pub struct Truncate {
     json: bool,
 }
 
-pub(super) fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn cut(truncate: &Truncate, out: &mut Output) -> Result<Finding, CommandError> {
     let folders = truncate.place.folders()?;
     let directory = if truncate.dry_run { folders.look()? } else { folders.take()? };
     let zxid = truncate.to_zxid.0;
@@ -77,7 +77,7 @@ pub(super) fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, Comm
             "aside": [beside(directory.snapshots()), beside(directory.logs())],
             "lost": loss::for_scripts(&plan.loss),
         }))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     tell_cut(&plan, truncate.dry_run, &beside(directory.logs()), out)?;
     out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
@@ -90,7 +90,7 @@ pub(super) fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, Comm
     for line in contents(&state) {
         out.line(format_args!("{line}"))?;
     }
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }
 
 fn tell_cut(

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::change::Change;
-use crate::command::Verdict;
+use super::change::SafeChange;
+use crate::command::Finding;
 use crate::command::error::CommandError;
 use crate::command::output::Output;
 use crate::command::words::stamp;
@@ -11,8 +11,11 @@ use crate::ensemble;
 use crate::message::MessageId;
 use crate::storage::{self, Compression, StorageError};
 
-pub(super) fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
-    let &Change { ref place, dry_run, json } = change;
+pub(super) fn first_snapshot(
+    change: &SafeChange,
+    out: &mut Output,
+) -> Result<Finding, CommandError> {
+    let &SafeChange { ref place, dry_run, json } = change;
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
     match storage::examine(&directory, false, i64::MAX, &mut folders.rebuild(&directory)?) {
@@ -48,7 +51,7 @@ pub(super) fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdic
     let aside = directory.snapshots().with_file_name(&aside);
     if json {
         out.json(&json!({ "done": !dry_run, "moved": moved, "aside": aside }))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     for file in &moved {
         out.line(format_args!("moved      {} to {}", file.display(), aside.display()))?;
@@ -56,5 +59,5 @@ pub(super) fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdic
     let would = if dry_run { "would be " } else { "" };
     let folder = directory.snapshots().display();
     out.line(format_args!("{would}written    {folder}/snapshot.0, the empty tree"))?;
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }

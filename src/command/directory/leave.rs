@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::change::Change;
-use crate::command::Verdict;
+use super::change::SafeChange;
+use crate::command::Finding;
 use crate::command::error::CommandError;
 use crate::command::output::Output;
-use crate::command::state::State;
+use crate::command::state::StartState;
 use crate::command::words::{Hex, counted};
 use crate::ensemble::is_bare_founding;
 use crate::ensemble::standing::{has_begun, lacks_base};
@@ -17,7 +17,7 @@ use crate::message::MessageId;
 use crate::storage::{EpochFile, MOVE_ASIDE, RaftState, RaftStateFile, whose};
 
 /// What the other members may have done to entries that this one is not sure of is not known here.
-pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
+pub(super) fn leave(change: &SafeChange, out: &mut Output) -> Result<Finding, CommandError> {
     let folders = change.place.folders()?;
     let directory = if change.dry_run { folders.look()? } else { folders.take()? };
     let Some(member) = RaftStateFile::look(&directory)? else {
@@ -27,7 +27,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
                 .to_owned(),
         ));
     };
-    let state = State::read_as_left(&directory, &folders)?;
+    let state = StartState::read_as_left(&directory, &folders)?;
     if let Some(error) = state.damage() {
         return Err(CommandError::Refused(
             error.id(),
@@ -63,7 +63,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             "last_zxid": Hex(last),
             "final_index": commit,
         }))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     let verb = if change.dry_run { "would be" } else { "is" };
     out.line(format_args!(
@@ -76,7 +76,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
     } else {
         left.tell_nothing(out)?;
     }
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }
 
 /// What a member leaves with.

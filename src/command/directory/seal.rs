@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use super::change::Change;
-use crate::command::Verdict;
+use super::change::SafeChange;
+use crate::command::Finding;
 use crate::command::error::CommandError;
 use crate::command::output::Output;
-use crate::command::state::State;
+use crate::command::state::StartState;
 use crate::command::words::{Hex, counted};
 use crate::message::MessageId;
 use crate::storage::files::seal;
 use crate::storage::{self, RaftStateFile, SessionKey, SnapshotOrigin};
 
-pub(super) fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
-    let &Change { ref place, dry_run, json } = change;
+pub(super) fn seal(change: &SafeChange, out: &mut Output) -> Result<Finding, CommandError> {
+    let &SafeChange { ref place, dry_run, json } = change;
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
-    let state = State::read(&directory, &folders)?;
+    let state = StartState::read(&directory, &folders)?;
     if let Some(error) = state.damage() {
         return Err(CommandError::Refused(error.id(), error.to_string()));
     }
@@ -59,7 +59,7 @@ pub(super) fn seal(change: &Change, out: &mut Output) -> Result<Verdict, Command
             "key_made": !keeps,
             "sessions_before_key": if keeps { 0 } else { sessions.len() },
         }))?;
-        return Ok(Verdict::Fine);
+        return Ok(Finding::Fine);
     }
     let would = if dry_run { "would be " } else { "is " };
     if !keeps {
@@ -72,5 +72,5 @@ pub(super) fn seal(change: &Change, out: &mut Output) -> Result<Verdict, Command
     }
     let would = if dry_run { "would be" } else { "are" };
     out.line(format_args!("ZooKeeper's files up to {} {would} free to be purged", Hex(zxid)))?;
-    Ok(Verdict::Fine)
+    Ok(Finding::Fine)
 }

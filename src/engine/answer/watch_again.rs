@@ -15,7 +15,7 @@ use crate::engine::zxid::Zxid;
 
 /// What a list of paths is about.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum PathsOf {
     Data,
     Exist,
     Child,
@@ -26,7 +26,7 @@ enum Kind {
 #[derive(Debug)]
 pub struct WatchAgain<'r> {
     since: Zxid,
-    lists: [(Kind, &'r [Cow<'r, str>]); 5],
+    lists: [(PathsOf, &'r [Cow<'r, str>]); 5],
 }
 
 impl<'r> WatchAgain<'r> {
@@ -53,11 +53,11 @@ impl<'r> WatchAgain<'r> {
             _ => return None,
         };
         let lists = [
-            (Kind::Data, data),
-            (Kind::Exist, exist),
-            (Kind::Child, child),
-            (Kind::Added(AddWatchMode::Persistent), persistent),
-            (Kind::Added(AddWatchMode::PersistentRecursive), recursive),
+            (PathsOf::Data, data),
+            (PathsOf::Exist, exist),
+            (PathsOf::Child, child),
+            (PathsOf::Added(AddWatchMode::Persistent), persistent),
+            (PathsOf::Added(AddWatchMode::PersistentRecursive), recursive),
         ];
         Some(Self { since: Zxid(since), lists })
     }
@@ -100,22 +100,22 @@ impl<'r> WatchAgain<'r> {
                 *paths = rest;
                 let stat = || tree.find(path).map(|node| tree.stat(node));
                 let told = match *kind {
-                    Kind::Data => match stat() {
+                    PathsOf::Data => match stat() {
                         None => Some(EventType::NodeDeleted),
                         Some(stat) if Zxid(stat.mzxid) > self.since => {
                             Some(EventType::NodeDataChanged)
                         }
                         Some(_) => None,
                     },
-                    Kind::Exist => tree.find(path).map(|_| EventType::NodeCreated),
-                    Kind::Child => match stat() {
+                    PathsOf::Exist => tree.find(path).map(|_| EventType::NodeCreated),
+                    PathsOf::Child => match stat() {
                         None => Some(EventType::NodeDeleted),
                         Some(stat) if Zxid(stat.pzxid) > self.since => {
                             Some(EventType::NodeChildrenChanged)
                         }
                         Some(_) => None,
                     },
-                    Kind::Added(_) => None,
+                    PathsOf::Added(_) => None,
                 };
                 match (told, *kind) {
                     (Some(event_type), _) => events.push(Event {
@@ -125,9 +125,11 @@ impl<'r> WatchAgain<'r> {
                         zxid: CATCH_UP,
                         readers: None,
                     }),
-                    (None, Kind::Data | Kind::Exist) => watches.watch_data(path, connection)?,
-                    (None, Kind::Child) => watches.watch_children(path, connection)?,
-                    (None, Kind::Added(mode)) => watches.add(path, connection, mode)?,
+                    (None, PathsOf::Data | PathsOf::Exist) => {
+                        watches.watch_data(path, connection)?
+                    }
+                    (None, PathsOf::Child) => watches.watch_children(path, connection)?,
+                    (None, PathsOf::Added(mode)) => watches.add(path, connection, mode)?,
                 }
             }
         }

@@ -24,7 +24,7 @@ use crate::engine::digest::ContentDigest;
 use crate::engine::owner::{MAX_TTL_MS, Owner};
 use crate::engine::path;
 use crate::engine::quota;
-use crate::engine::quota::{Growth, Verdict};
+use crate::engine::quota::{Growth, QuotaVerdict};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
@@ -449,15 +449,15 @@ impl<'a> Prepare<'a> {
             let Some(used) = quotas.used(folder) else { return Ok(()) };
             let used = used.or(Err(ErrorCode::MarshallingError))?;
             match quota::judge(&limits, used.plus(self.overlay.growth(limited)), growth) {
-                Verdict::Exceeded => {
+                QuotaVerdict::Exceeded => {
                     self.notices.push(Notice::QuotaRefused { limited: limited.to_owned() });
                     return Err(ErrorCode::QuotaExceeded);
                 }
-                Verdict::Warned => self.notices.push(Notice::QuotaExceeded {
+                QuotaVerdict::Warned => self.notices.push(Notice::QuotaExceeded {
                     limited: limited.to_owned(),
                     path: path.to_owned(),
                 }),
-                Verdict::Within => {}
+                QuotaVerdict::Within => {}
             }
         }
         self.overlay.grow(limited, growth);

@@ -22,7 +22,7 @@ use crate::engine::time::{Monotonic, Now, WallClock};
 use crate::engine::watch::{ConnectionId, Event as Watched};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::Applicant;
-use crate::ensemble::from_peer::{FromPeer, Refused};
+use crate::ensemble::from_peer::{FromPeer, PeerRefused};
 use crate::ensemble::queue::Submission;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::replica::Replica;
@@ -54,7 +54,7 @@ impl Clients for Opened {
     fn answer(
         &self,
         _: &Origin,
-        _: ensemble::Kind<'_>,
+        _: ensemble::RequestKind<'_>,
         _: Zxid,
         _: Option<&str>,
         _: ensemble::Answer<'_>,
@@ -316,7 +316,7 @@ impl World {
                 (false, false) => None,
             };
             if let Some(removed) = removed {
-                self.told(removed, FromPeer::Refused(Refused::Removed))?;
+                self.told(removed, FromPeer::Refused(PeerRefused::Removed))?;
                 continue;
             }
             let number = self.number();

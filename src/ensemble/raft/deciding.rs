@@ -10,7 +10,7 @@ use super::consensus::Consensus;
 use super::member::{Member, Transport};
 use crate::engine::decide::request::Chore;
 use crate::engine::time::Now;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::queue::Submission;
 
 impl Consensus {
@@ -34,7 +34,7 @@ impl<T: Transport> Member<T> {
     pub fn takes_requests(&self) -> bool {
         let numbers = self.consensus.ensemble.zxids_a_term;
         self.consensus.may_propose()
-            && self.rooms.to_decide(&self.consensus) < Room::Full
+            && self.rooms.to_decide(&self.consensus) < DiskSpace::Full
             && self.requests.can_decide(self.consensus.term(), numbers)
             && !self.has_wrong_tree()
     }
@@ -53,7 +53,7 @@ impl<T: Transport> Member<T> {
     /// Sessions to close of which only ephemeral znodes are left, if this member leads and there is
     /// room for that.
     pub fn orphans(&mut self) -> Vec<Chore> {
-        if self.rooms.to_decide(&self.consensus) >= Room::Least {
+        if self.rooms.to_decide(&self.consensus) >= DiskSpace::Least {
             return Vec::new();
         }
         self.requests.orphans()

@@ -6,7 +6,7 @@ use super::consensus::Consensus;
 use super::room::Rooms;
 use super::server_of;
 use crate::engine::time::Monotonic;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::message::MessageId;
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
@@ -132,7 +132,7 @@ impl Consensus {
         });
         let best = others.max_by_key(|(peer, progress)| {
             let is_new = !tried.contains(*peer);
-            let has_room = rooms.of(**peer) < Room::Full;
+            let has_room = rooms.of(**peer) < DiskSpace::Full;
             // Who was killed a moment ago was heard of just now, too.
             let is_connected = self.found.contains(*peer);
             (is_new, is_connected, progress.recent_active, has_room, progress.matched, **peer)

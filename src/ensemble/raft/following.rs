@@ -23,7 +23,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::OrderError;
-use crate::ensemble::steps::{Applying, Room};
+use crate::ensemble::steps::{Applying, RequestShare};
 use crate::ensemble::words::{Asked, Stream, Verdict};
 
 /// How long what a leader decided before another one came may take to become final.
@@ -31,7 +31,7 @@ const LEAVING_TICKS: u32 = 10;
 
 /// What becomes of a request.
 #[derive(Debug)]
-enum State {
+enum Stage {
     /// The leader was asked. A sync is kept, because its answer repeats it.
     Asked(Option<Request<'static>>),
     Decided(Outcome),
@@ -59,14 +59,14 @@ impl Outcome {
 const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
 
 #[derive(Debug)]
-struct Waiting {
+struct Awaited {
     origin: Origin,
     /// Bytes that came for it.
     len: usize,
-    room: Room,
+    room: RequestShare,
     /// Whether its session lives on this server only.
     is_local: bool,
-    state: State,
+    state: Stage,
     /// The round after which it may be answered.
     round: Round,
 }
@@ -77,7 +77,7 @@ pub(super) struct Following {
     leader: u64,
     term: u64,
     stream: Stream,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Awaited>,
     /// Of those that wait, the first that may have no verdict.
     undecided: usize,
     /// Requests that the leader was asked, and verdicts that came.
@@ -114,11 +114,11 @@ impl Following {
             return;
         }
         self.left = Some(0);
-        for Waiting { state, round, .. } in &mut self.waiting {
+        for Awaited { state, round, .. } in &mut self.waiting {
             let is_lost =
-                matches!(&*state, State::Decided(outcome) if outcome.is_lost_without_round());
+                matches!(&*state, Stage::Decided(outcome) if outcome.is_lost_without_round());
             if is_lost && *round > done {
-                (*state, *round) = (State::Decided(LOST), Round::default());
+                (*state, *round) = (Stage::Decided(LOST), Round::default());
             }
         }
     }
@@ -142,30 +142,30 @@ impl Following {
     /// Takes back what the leader did not decide, and what needed no word of it among that. False
     /// if that is not what it was asked.
     pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
-        let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
+        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Asked(_));
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
         let mut rest = self.waiting.split_off(first);
         let mut returned = returned.into_iter().peekable();
-        while let Some(Waiting { origin, len, room, is_local, state, round }) = rest.pop_front() {
+        while let Some(Awaited { origin, len, room, is_local, state, round }) = rest.pop_front() {
             let is_its = |its: &Asked| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
             let work = match state {
-                State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
+                Stage::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
                     Ok(if is_local { Work::OfLocal(request) } else { Work::Request(request) })
                 }
-                State::Decided(Outcome::Settled(_, Prepared::Refused(ErrorCode::ThrottledOp))) => {
+                Stage::Decided(Outcome::Settled(_, Prepared::Refused(ErrorCode::ThrottledOp))) => {
                     Ok(Work::Throttled)
                 }
-                State::Asked(repeated) => {
-                    returned.next_if(is_its).map(|its| its.work).ok_or(State::Asked(repeated))
+                Stage::Asked(repeated) => {
+                    returned.next_if(is_its).map(|its| its.work).ok_or(Stage::Asked(repeated))
                 }
-                State::Decided(outcome) => Err(State::Decided(outcome)),
+                Stage::Decided(outcome) => Err(Stage::Decided(outcome)),
             };
             match work {
                 Ok(work) => self.returned.push(Submission { origin, work, len, room }),
                 Err(state) => {
-                    rest.push_front(Waiting { origin, len, room, is_local, state, round });
+                    rest.push_front(Awaited { origin, len, room, is_local, state, round });
                     break;
                 }
             }
@@ -179,8 +179,8 @@ impl Following {
     /// and is not applied is not done. A sync waits for a round of the next leader, and the reads
     /// after it wait for their turn.
     pub(super) fn term_ended(&mut self, last: Zxid, done: Round) {
-        for Waiting { state, round, .. } in &mut self.waiting {
-            let State::Decided(outcome) = &*state else { break };
+        for Awaited { state, round, .. } in &mut self.waiting {
+            let Stage::Decided(outcome) = &*state else { break };
             let is_lost = match outcome {
                 Outcome::Txn(..) => true,
                 Outcome::Settled(after, _) => {
@@ -188,7 +188,7 @@ impl Following {
                 }
             };
             if is_lost {
-                (*state, *round) = (State::Decided(LOST), Round::default());
+                (*state, *round) = (Stage::Decided(LOST), Round::default());
             }
         }
     }
@@ -230,11 +230,11 @@ impl Following {
             Work::Request(request) | Work::OfLocal(request)
                 if Effect::of(&request).is_read() || is_of_here(&request) =>
             {
-                (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
+                (Stage::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
             }
             Work::Throttled => {
                 let refused = Prepared::Refused(ErrorCode::ThrottledOp);
-                (State::Decided(Outcome::Settled(Zxid::ZERO, refused)), None)
+                (Stage::Decided(Outcome::Settled(Zxid::ZERO, refused)), None)
             }
             work => {
                 let repeated = match &work {
@@ -242,24 +242,24 @@ impl Following {
                     | Work::OfLocal(request @ Request::Sync(_)) => Some(request.clone()),
                     _ => None,
                 };
-                (State::Asked(repeated), Some(Asked { origin: origin.clone(), work, len }))
+                (Stage::Asked(repeated), Some(Asked { origin: origin.clone(), work, len }))
             }
         };
-        self.waiting.push_back(Waiting { origin, len, room, is_local, state, round });
+        self.waiting.push_back(Awaited { origin, len, room, is_local, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }
 
     /// Takes the leader's verdict on the first request that has none.
     pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic, rounds: &mut Rounds) {
-        let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
+        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Asked(_));
         let Some(at) = (self.undecided..self.waiting.len()).find(|at| is_asked(&self.waiting[*at]))
         else {
             return;
         };
         self.undecided = at + 1;
         self.decided += 1;
-        let Waiting { origin, state, round, .. } = &mut self.waiting[at];
+        let Awaited { origin, state, round, .. } = &mut self.waiting[at];
         if let Verdict::Refused(..)
         | Verdict::RefusedMulti(..)
         | Verdict::Attached { .. }
@@ -278,7 +278,7 @@ impl Following {
                 Outcome::Txn(zxid, Some(attached(session, timeout_ms)))
             }
             Verdict::Read(after) => {
-                let State::Asked(request) = state else { return };
+                let Stage::Asked(request) = state else { return };
                 let read = request.take().map_or(Prepared::Close, Prepared::Read);
                 Outcome::Settled(after, read)
             }
@@ -294,7 +294,7 @@ impl Following {
             Verdict::NoSession => Outcome::Settled(Zxid::ZERO, Prepared::NoSession),
             Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
         };
-        *state = State::Decided(match outcome {
+        *state = Stage::Decided(match outcome {
             outcome if self.left.is_some() && outcome.is_lost_without_round() => {
                 *round = Round::default();
                 LOST
@@ -306,10 +306,10 @@ impl Following {
     /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this
     /// member's, no round is needed: a quorum took it from the leader.
     pub(super) fn settle_before(&mut self, zxid: Zxid, applying: &mut Applying<'_>, done: Round) {
-        let is_settled = |state: &State| matches!(state, State::Decided(Outcome::Settled(..)));
+        let is_settled = |state: &Stage| matches!(state, Stage::Decided(Outcome::Settled(..)));
         let next = self.waiting.iter().find(|waiting| !is_settled(&waiting.state));
         let is_next = next.is_some_and(
-            |next| matches!(next.state, State::Decided(Outcome::Txn(its, _)) if its == zxid),
+            |next| matches!(next.state, Stage::Decided(Outcome::Txn(its, _)) if its == zxid),
         );
         self.settle(applying, if is_next { Round::MAX } else { done });
     }
@@ -319,16 +319,16 @@ impl Following {
     pub(super) fn settle(&mut self, applying: &mut Applying<'_>, done: Round) {
         loop {
             let last = applying.database().last_zxid();
-            let is_due = |waiting: &mut Waiting| match &waiting.state {
+            let is_due = |waiting: &mut Awaited| match &waiting.state {
                 _ if waiting.round > done => false,
-                State::Asked(_) => false,
+                Stage::Asked(_) => false,
                 // One that was applied before its verdict came: what it gave is not known any more.
-                State::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
-                State::Decided(Outcome::Settled(after, _)) => *after <= last,
+                Stage::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
+                Stage::Decided(Outcome::Settled(after, _)) => *after <= last,
             };
-            let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_due) else { return };
+            let Some(Awaited { origin, room, state, .. }) = self.pop_if(is_due) else { return };
             let outcome = match state {
-                State::Decided(Outcome::Settled(_, outcome)) => outcome,
+                Stage::Decided(Outcome::Settled(_, outcome)) => outcome,
                 _ => Prepared::Close,
             };
             applying.answer(&origin, outcome, room);
@@ -342,12 +342,12 @@ impl Following {
         applying: &mut Applying<'_>,
     ) -> Result<Option<TxnRecord<'t>>, OrderError> {
         let zxid = Zxid(record.header.zxid);
-        let is_it = |waiting: &mut Waiting| matches!(&waiting.state, State::Decided(Outcome::Txn(its, _)) if *its == zxid);
-        let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_it) else {
+        let is_it = |waiting: &mut Awaited| matches!(&waiting.state, Stage::Decided(Outcome::Txn(its, _)) if *its == zxid);
+        let Some(Awaited { origin, room, state, .. }) = self.pop_if(is_it) else {
             return Ok(Some(record));
         };
         let opened = match &state {
-            State::Decided(Outcome::Txn(_, opened)) => opened.as_ref(),
+            Stage::Decided(Outcome::Txn(_, opened)) => opened.as_ref(),
             _ => None,
         };
         applying.answer_txn(&origin, record, opened, room)?;
@@ -359,7 +359,7 @@ impl Following {
         self.waiting.front().map(|waiting| waiting.origin.connection)
     }
 
-    fn pop_if(&mut self, is_due: impl FnOnce(&mut Waiting) -> bool) -> Option<Waiting> {
+    fn pop_if(&mut self, is_due: impl FnOnce(&mut Awaited) -> bool) -> Option<Awaited> {
         let first = self.waiting.pop_front_if(is_due)?;
         self.undecided = self.undecided.saturating_sub(1);
         Some(first)

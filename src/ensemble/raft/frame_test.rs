@@ -13,7 +13,7 @@ use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::founding::{Applicant, Founding, HandedSecret, LastRecord, Seat};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Standing};
@@ -127,11 +127,11 @@ fn examples() -> Vec<Said> {
             Word::Listed(vec![1, 0, 255]),
             Word::Tree(tree),
             Word::WrongTree(tree),
-            Word::Room(Room::Enough),
-            Word::Room(Room::Scarce),
-            Word::Room(Room::Least),
-            Word::Room(Room::Full),
-            Word::Room(Room::Nothing),
+            Word::Room(DiskSpace::Enough),
+            Word::Room(DiskSpace::Scarce),
+            Word::Room(DiskSpace::Least),
+            Word::Room(DiskSpace::Full),
+            Word::Room(DiskSpace::Nothing),
         ]
         .map(Said::Word),
     );
@@ -314,7 +314,7 @@ fn frames_have_the_documented_bytes() {
         (Word::Listed(vec![3, 255]), "0c 00000002 03ff"),
         (Word::Tree(tree), "0d 0000000300000007 00000002 fffffffffffffffe"),
         (Word::WrongTree(tree), "0e 0000000300000007 00000002 fffffffffffffffe"),
-        (Word::Room(Room::Least), "0b 02"),
+        (Word::Room(DiskSpace::Least), "0b 02"),
         (
             Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },
             "03 0000000000000001 0000000000000009 00000001 01 0000000000000002",

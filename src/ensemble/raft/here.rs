@@ -14,7 +14,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::clients::{Answer, Clients, Kind};
+use crate::ensemble::clients::{Answer, Clients, RequestKind};
 
 /// A session with a connection to this member.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Clients for Here {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind<'_>,
+        kind: RequestKind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,

@@ -20,12 +20,12 @@ use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::notices::Notices;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::standalone::OrderError;
-use crate::ensemble::steps::{self, Applying, Step};
+use crate::ensemble::steps::{self, Applying, Unlogged};
 use crate::ensemble::words::Verdict;
 
 /// The orderer of a term.
@@ -34,12 +34,12 @@ pub(super) struct Leading {
     server_id: u8,
     sequencer: Sequencer,
     /// In the order of the requests, each with the round after which it may be answered.
-    waiting: VecDeque<(Step, Round)>,
+    waiting: VecDeque<(Unlogged, Round)>,
     /// What this server itself wants, until a turn has room for it.
     pub(super) chores: VecDeque<Chore>,
     notices: Notices,
     /// What the disks have room for.
-    pub(super) room: Room,
+    pub(super) room: DiskSpace,
     /// Requests that were refused because they have none.
     pub(super) refused_for_room: u64,
 }
@@ -56,7 +56,7 @@ impl Leading {
             waiting: VecDeque::new(),
             chores: VecDeque::new(),
             notices: Notices::default(),
-            room: Room::Enough,
+            room: DiskSpace::Enough,
             refused_for_room: 0,
         }
     }
@@ -76,8 +76,9 @@ impl Leading {
 
     /// Those of them that are a `sync`.
     pub(super) fn pending_syncs(&self) -> usize {
-        let is_sync =
-            |(step, _): &&(Step, Round)| matches!(step.outcome, Prepared::Read(Request::Sync(_)));
+        let is_sync = |(step, _): &&(Unlogged, Round)| {
+            matches!(step.outcome, Prepared::Read(Request::Sync(_)))
+        };
         self.waiting.iter().filter(is_sync).count()
     }
 
@@ -147,7 +148,7 @@ impl Leading {
         done: Round,
     ) -> Result<(), OrderError> {
         let is_settled =
-            |(step, round): &mut (Step, Round)| step.record().is_none() && *round <= done;
+            |(step, round): &mut (Unlogged, Round)| step.record().is_none() && *round <= done;
         while let Some((step, _)) = self.waiting.pop_front_if(is_settled) {
             applying.finish(step, &mut self.sequencer)?;
         }

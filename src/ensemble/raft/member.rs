@@ -29,7 +29,7 @@ use crate::engine::apply::Mode;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Need, Snapshots};
@@ -271,7 +271,7 @@ impl<T: Transport> Member<T> {
 
     /// The room for what clients of this member ask, as far as it knows.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> DiskSpace {
         self.rooms.for_clients(&self.consensus)
     }
 

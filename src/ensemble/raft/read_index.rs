@@ -47,7 +47,7 @@ impl Round {
 
 /// Who is asked: a term, its leader, and the term of what is applied here. A leader answers nobody
 /// before it has committed an entry of its own term.
-type Asked = (u64, u64, u64);
+type RoundOf = (u64, u64, u64);
 
 /// The rounds of a member.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub(super) struct Rounds {
     open: VecDeque<Open>,
     /// When the last one was begun, and whom it asks.
     began: Option<Monotonic>,
-    asked: Asked,
+    asked: RoundOf,
     /// Ticks since then, and those after which it is asked again.
     ticks: u32,
     patience: u32,
@@ -110,7 +110,7 @@ impl Rounds {
 
     /// Begins a round if one is due: one that is wanted, while no other has to be answered first,
     /// or one in the place of one that got no answer. `is_renewed` is one that waits for no answer.
-    fn begin(&mut self, id: u64, asked: Asked, is_renewed: bool, now: Now) -> Option<Vec<u8>> {
+    fn begin(&mut self, id: u64, asked: RoundOf, is_renewed: bool, now: Now) -> Option<Vec<u8>> {
         let (term, leader, applied_term) = asked;
         let answers = leader != 0 && (leader != id || applied_term == term);
         let is_due = if self.is_unanswered() {
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     const LIMIT_MS: u64 = 10_000;
-    const FOLLOWS: Asked = (2, 2, 2);
+    const FOLLOWS: RoundOf = (2, 2, 2);
 
     fn at(ms: u64) -> Now {
         Now { monotonic: Monotonic(ms), ..Now::default() }

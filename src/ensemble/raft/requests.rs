@@ -43,13 +43,13 @@ pub(super) struct Asking {
 type Held = (Submission, Option<(u64, Stream)>);
 
 /// What waits to be decided.
-pub(super) struct Waiting {
+pub(super) struct Undecided {
     chores: VecDeque<Chore>,
     is_leaving: bool,
     held: VecDeque<Held>,
 }
 
-impl Waiting {
+impl Undecided {
     /// The chores, and the requests, unless what another leader decided comes before them.
     pub(super) fn each(
         &mut self,
@@ -368,9 +368,9 @@ impl Requests {
     }
 
     /// Takes what waits to be decided, until [`Self::give_back`] has what is left of it.
-    pub(super) fn take_waiting(&mut self) -> Waiting {
+    pub(super) fn take_waiting(&mut self) -> Undecided {
         let chores = self.leading.as_mut().map(|its| std::mem::take(&mut its.chores));
-        Waiting {
+        Undecided {
             chores: chores.unwrap_or_default(),
             is_leaving: self.is_leaving(),
             held: std::mem::take(&mut self.held),
@@ -378,7 +378,7 @@ impl Requests {
     }
 
     /// So many bytes of it are decided.
-    pub(super) fn give_back(&mut self, waiting: Waiting, bytes: usize) {
+    pub(super) fn give_back(&mut self, waiting: Undecided, bytes: usize) {
         self.held = waiting.held;
         self.take_chores(waiting.chores.into());
         self.turn_left = self.turn_left.saturating_sub(bytes);

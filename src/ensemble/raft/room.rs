@@ -16,7 +16,7 @@ use super::member::Transport;
 use super::server_of;
 use super::told::Told;
 use crate::engine::time::Monotonic;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::words::Word;
 use crate::message::MessageId;
 
@@ -27,11 +27,11 @@ const BETWEEN_ATTEMPTS_MS: u64 = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     /// What the leader was told of this member's.
-    told: Told<Room>,
+    told: Told<DiskSpace>,
     /// What the others said last to this member as the leader, and what each of them was told.
     others: BTreeMap<u64, Saying>,
     /// What a leader said last, and which: the room that there is for what it decides.
-    decides: Option<(u64, Room)>,
+    decides: Option<(u64, DiskSpace)>,
     /// When this member last wanted to hand over.
     left: Monotonic,
 }
@@ -39,13 +39,13 @@ pub(super) struct Rooms {
 /// What a leader and one that follows it say.
 #[derive(Debug, Clone, Copy)]
 struct Saying {
-    heard: Room,
-    told: Option<Room>,
+    heard: DiskSpace,
+    told: Option<DiskSpace>,
 }
 
 impl Rooms {
     /// What one says that follows, or, where this member does not lead, one that does.
-    pub(super) fn heard(&mut self, peer: u64, room: Room, leads: bool) {
+    pub(super) fn heard(&mut self, peer: u64, room: DiskSpace, leads: bool) {
         if leads {
             self.others.insert(peer, Saying { heard: room, told: None });
         } else {
@@ -59,12 +59,12 @@ impl Rooms {
     }
 
     /// What another member said; it says so as soon as it follows.
-    pub(super) fn of(&self, peer: u64) -> Room {
-        self.others.get(&peer).map_or(Room::Enough, |its| its.heard)
+    pub(super) fn of(&self, peer: u64) -> DiskSpace {
+        self.others.get(&peer).map_or(DiskSpace::Enough, |its| its.heard)
     }
 
     /// Who has not been told yet that there is so much for what this member decides.
-    fn not_told(&mut self, room: Room) -> impl Iterator<Item = u64> {
+    fn not_told(&mut self, room: DiskSpace) -> impl Iterator<Item = u64> {
         let others = self.others.iter_mut().filter(move |(_, its)| its.told != Some(room));
         others.map(move |(peer, its)| {
             its.told = Some(room);
@@ -75,14 +75,14 @@ impl Rooms {
 
 /// The room that a majority of `voters` has, if there is one that can be told something: these are
 /// the rooms of those.
-fn of_majority(voters: usize, mut rooms: Vec<Room>) -> Room {
+fn of_majority(voters: usize, mut rooms: Vec<DiskSpace>) -> DiskSpace {
     rooms.sort_unstable();
     rooms.get(voters / 2).copied().unwrap_or_default()
 }
 
 /// Who has more room than `own`, most first, and of those the one with most of the log. Each with
 /// its room, and with the last entry that it has.
-fn has_more(own: Room, others: impl Iterator<Item = (u64, Room, u64)>) -> Option<u64> {
+fn has_more(own: DiskSpace, others: impl Iterator<Item = (u64, DiskSpace, u64)>) -> Option<u64> {
     let more = others.filter(|(_, room, _)| *room < own);
     more.max_by_key(|(peer, room, last)| (Reverse(*room), *last, *peer)).map(|(peer, ..)| peer)
 }
@@ -114,11 +114,11 @@ impl Rooms {
     }
 
     /// The room for what clients of this member ask, as far as it knows.
-    pub(super) fn for_clients(&self, consensus: &Consensus) -> Room {
+    pub(super) fn for_clients(&self, consensus: &Consensus) -> DiskSpace {
         match self.decides {
             _ if consensus.leads() => self.to_decide(consensus),
             Some((leader, room)) if leader == consensus.leader() => room,
-            _ => Room::Enough,
+            _ => DiskSpace::Enough,
         }
     }
 
@@ -127,7 +127,7 @@ impl Rooms {
         let (own, raft) = (consensus.room.room(), &consensus.node.raft);
         let is_due = now.since(self.left) >= BETWEEN_ATTEMPTS_MS;
         let leads = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
-        if own == Room::Enough || !leads || !is_due {
+        if own == DiskSpace::Enough || !leads || !is_due {
             return;
         }
         let voters = raft.prs().conf().voters();
@@ -150,7 +150,7 @@ impl Rooms {
     }
 
     /// The room that there is for what a leader decides: its own, and that of a majority.
-    pub(super) fn to_decide(&self, consensus: &Consensus) -> Room {
+    pub(super) fn to_decide(&self, consensus: &Consensus) -> DiskSpace {
         let voters = consensus.node.raft.prs().conf().voters().ids();
         let others = voters.iter().filter(|peer| consensus.has_found(*peer));
         let own = consensus.room.room();
@@ -168,7 +168,7 @@ impl Consensus {
             let free = directory.disk().free_space(directory.logs()).ok()?;
             Some(free.saturating_sub(on_its_way))
         };
-        let was_full = self.room.room() >= Room::Full;
+        let was_full = self.room.room() >= DiskSpace::Full;
         self.room.look(self.ensemble.recovery.log.reserve(), now, free);
         if self.has_full_disk() && !was_full {
             tracing::error!(
@@ -181,12 +181,12 @@ impl Consensus {
     /// Whether this member accepts no more transactions for want of room: entries are passed over.
     #[must_use]
     pub fn has_full_disk(&self) -> bool {
-        self.room.room() >= Room::Full
+        self.room.room() >= DiskSpace::Full
     }
 
     /// Whether not even another term can be written down.
     pub(super) fn has_no_room(&self) -> bool {
-        self.room.room() == Room::Nothing
+        self.room.room() == DiskSpace::Nothing
     }
 }
 
@@ -194,7 +194,7 @@ impl Consensus {
 mod tests {
     use super::*;
     use crate::ensemble::disk_room::DiskRoom;
-    use Room::{Enough, Full, Least, Nothing, Scarce};
+    use DiskSpace::{Enough, Full, Least, Nothing, Scarce};
 
     #[test]
     fn the_room_of_a_majority_is_that_of_the_worst_whose_disk_is_needed() {

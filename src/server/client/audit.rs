@@ -107,7 +107,7 @@ enum What {
 
 /// A request that changes something.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AskedChange {
     session: SessionId,
     /// One text for all facts of the same identities.
     users: Arc<str>,
@@ -129,7 +129,7 @@ struct Size {
     line_count: usize,
 }
 
-impl Asked {
+impl AskedChange {
     /// `None` where it changes nothing.
     fn of(
         request: &Request<'_>,
@@ -285,7 +285,7 @@ impl Came {
 /// What there is to tell.
 #[derive(Debug)]
 enum Fact {
-    Request(Asked, Came),
+    Request(AskedChange, Came),
     EphemeralsGone(SessionId, Vec<String>),
     Server(&'static str, Outcome),
 }

@@ -1,7 +1,7 @@
 use jute::ErrorCode;
 use jute::protocol::{CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest};
 
-use super::noted::Change;
+use super::noted::NotedChange;
 use super::*;
 use crate::engine::effect::Effect;
 
@@ -9,7 +9,7 @@ fn identity(scheme: &str, id: &str) -> Identity {
     Identity { scheme: scheme.into(), id: id.into() }
 }
 
-fn asked(request: &Request<'_>) -> Asked {
+fn asked(request: &Request<'_>) -> AskedChange {
     let identities = Identities::from(vec![
         identity("ip", "::1"),
         identity("super", ""),
@@ -17,16 +17,16 @@ fn asked(request: &Request<'_>) -> Asked {
     ]);
     let address = [127, 0, 0, 1].into();
     let users = Users::of(&identities).text;
-    let asked = Asked::of(request, SessionId(0xab), users, address);
+    let asked = AskedChange::of(request, SessionId(0xab), users, address);
     assert_eq!(Effect::of(request), Effect::Changes);
     asked.expect("it changes something")
 }
 
-fn lines(asked: &Asked, answer: Option<Answer<'_>>) -> Vec<String> {
+fn lines(asked: &AskedChange, answer: Option<Answer<'_>>) -> Vec<String> {
     told(asked, answer.as_ref()).iter().map(|line| line.replace('\t', " ")).collect()
 }
 
-fn told(asked: &Asked, answer: Option<&Answer<'_>>) -> Vec<String> {
+fn told(asked: &AskedChange, answer: Option<&Answer<'_>>) -> Vec<String> {
     let came = answer.map_or(Came::Invoked, Came::of);
     let fact = Fact::Request(asked.clone(), came);
     let mut lines = Vec::new();
@@ -131,7 +131,7 @@ fn names_that_lines_leave_out_are_told_once() {
         noted.forget_users();
         let address = [127, 0, 0, 1].into();
         noted.note(&audit, None, &request, SessionId(0xab), &of_names(names), address);
-        let Change { asked, .. } = noted.pop().expect("a change");
+        let NotedChange { asked, .. } = noted.pop().expect("a change");
         let lines = told(&asked, Some(&Ok(Response::Empty)));
         let of_names = lines.iter().filter(|line| line.contains("\toperation=auth\t"));
         let users = of_names.map(|line| {
@@ -170,7 +170,8 @@ fn a_change_weighs_what_its_lines_do() {
     let users = Users::of(&identities).text;
     let request = Request::Multi(vec![part; 1000]);
     let address = [127, 0, 0, 1].into();
-    let asked = Asked::of(&request, SessionId(0xab), users, address).expect("it changes something");
+    let asked =
+        AskedChange::of(&request, SessionId(0xab), users, address).expect("it changes something");
     let answer = Ok(Response::Multi(vec![MultiResult::Delete; 1000]));
     let bytes: usize = told(&asked, Some(&answer)).iter().map(|line| line.len() + 56).sum();
     for weight in [asked.weight_if_done(), Fact::Request(asked.clone(), Came::of(&answer)).weight()]
@@ -187,7 +188,7 @@ fn reads_are_not_audited() {
     let users = Users::of(&Identities::default()).text;
     for request in [Request::Ping, Request::WhoAmI, Request::CloseSession] {
         let address = [127, 0, 0, 1].into();
-        assert!(Asked::of(&request, SessionId(1), Arc::clone(&users), address).is_none());
+        assert!(AskedChange::of(&request, SessionId(1), Arc::clone(&users), address).is_none());
         assert_ne!(Effect::of(&request), Effect::Changes);
     }
 }

@@ -32,7 +32,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Fresh, Kind};
+use crate::ensemble::{Answer, Fresh, RequestKind};
 use crate::message::MessageId;
 use crate::server::clock::Clock;
 use crate::server::figures::stats;
@@ -495,7 +495,7 @@ impl Connection {
     ) {
         let latency = now.since(received);
         stats::add(&stats.packets_sent, count);
-        stats.record_latency(Kind::Read(fresh), latency, count);
+        stats.record_latency(RequestKind::Read(fresh), latency, count);
         let mut counters = self.counters();
         counters.answered(zxid, now, latency, count);
     }

@@ -29,7 +29,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Clients, Kind, Queue};
+use crate::ensemble::{Answer, Clients, Queue, RequestKind};
 use crate::message::MessageId;
 use crate::server::clock::Clock;
 use crate::server::figures::namespace;
@@ -384,7 +384,7 @@ impl Clients for Connections {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind<'_>,
+        kind: RequestKind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,

@@ -23,13 +23,13 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Which ones were told.
 #[derive(Debug, Default)]
 pub(super) struct LargeAnswers {
-    told: Mutex<[Told; 2]>,
+    told: Mutex<[ToldPaths; 2]>,
     hashing: RandomState,
 }
 
 /// The paths of a day, by their hashes: each may have a megabyte.
 #[derive(Debug, Default)]
-struct Told {
+struct ToldPaths {
     began: Monotonic,
     paths: HashSet<u64>,
 }

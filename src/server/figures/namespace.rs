@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jute::txn::Txn;
 
-use super::series::{KeyedMeasure, Place, Series};
+use super::series::{KeyPlace, KeyedMeasure, Series};
 
 /// What ZooKeeper counts a znode's Stat as.
 const STAT_LEN: usize = 68;
@@ -51,7 +51,7 @@ pub(in crate::server) struct Reads {
     /// A path that is the last one's namespace and nothing more; empty before the first one.
     last: String,
     /// What that namespace is counted with.
-    its: Option<Arc<Place>>,
+    its: Option<Arc<KeyPlace>>,
     /// The first bytes of paths below a short one, and which of them count: one look for most
     /// reads. None count where there is no such path.
     start: u64,

@@ -155,12 +155,12 @@ pub(in crate::server) struct Series {
 
 /// What the values of a key are counted with, while it has its place.
 #[derive(Debug)]
-pub(in crate::server) struct Place {
+pub(in crate::server) struct KeyPlace {
     values: metrics::Histogram,
     is_given_up: AtomicBool,
 }
 
-impl Place {
+impl KeyPlace {
     /// Counts a value `times` times.
     pub(in crate::server) fn record(&self, value: u64, times: u64) {
         record_many(&self.values, value, times);
@@ -180,7 +180,7 @@ impl Place {
 /// A key with a place.
 #[derive(Debug)]
 struct Keyed {
-    its: Arc<Place>,
+    its: Arc<KeyPlace>,
     /// What its values added up to when the last place was sought, and the step at which that had
     /// changed.
     sum: u64,
@@ -289,7 +289,11 @@ impl Series {
 
     /// The place of one key, if it has one or gets one.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(in crate::server) fn of_key(&self, measure: KeyedMeasure, key: &str) -> Option<Arc<Place>> {
+    pub(in crate::server) fn of_key(
+        &self,
+        measure: KeyedMeasure,
+        key: &str,
+    ) -> Option<Arc<KeyPlace>> {
         let all = &self.keyed[measure as usize];
         {
             let all = all.read();
@@ -308,7 +312,7 @@ impl Series {
         let new = || {
             let name = recorder::with_key(measure.name(), key);
             let values = self.recorder.register_histogram(&name, &METADATA);
-            let its = Arc::new(Place { values, is_given_up: AtomicBool::new(false) });
+            let its = Arc::new(KeyPlace { values, is_given_up: AtomicBool::new(false) });
             Keyed { its, sum: 0, used }
         };
         Some(Arc::clone(&all.entry(key.to_owned()).or_insert_with(new).its))

@@ -6,7 +6,7 @@ use super::hot_paths::HotPaths;
 use super::quorum_stats::QuorumStats;
 use super::series::{Counter, Measure, Series};
 use crate::engine::time::Monotonic;
-use crate::ensemble::Kind;
+use crate::ensemble::RequestKind;
 
 /// Least, greatest, sum and number of some values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,10 +99,10 @@ pub(in crate::server) fn get(counter: &AtomicU64) -> u64 {
 
 impl Stats {
     /// Milliseconds from a request's arrival to its answer, of so many requests.
-    pub(in crate::server) fn record_latency(&self, kind: Kind<'_>, ms: u64, requests: u64) {
+    pub(in crate::server) fn record_latency(&self, kind: RequestKind<'_>, ms: u64, requests: u64) {
         let measure = match kind {
-            Kind::Read(_) => Measure::Read,
-            Kind::Update => Measure::Update,
+            RequestKind::Read(_) => Measure::Read,
+            RequestKind::Update => Measure::Update,
         };
         self.series.record_many(measure, ms, requests);
     }

@@ -50,20 +50,20 @@ pub(super) struct Answers<'a> {
     /// What the answers took of [`ANSWERS_A_HOLD`].
     spent: usize,
     sizes: Sizes,
-    room: Room,
+    room: UnreadRoom,
     reads: &'a mut Reads,
 }
 
 /// Room of what clients may leave unread.
 #[derive(Default)]
-struct Room {
+struct UnreadRoom {
     /// For the next large answer, which waited for it.
     granted: Option<Claim>,
     /// What the answers that were made have taken.
     taken: Option<Claim>,
 }
 
-impl Room {
+impl UnreadRoom {
     /// Takes room for an answer of so many bytes; false if it has to wait for some.
     fn take(&mut self, unread: &Arc<Unread>, len: usize) -> bool {
         let granted = self.granted.take_if(|granted| granted.is_enough_for(len));
@@ -117,7 +117,7 @@ impl<'a> Answers<'a> {
             events: (0, 0),
             spent: 0,
             sizes: Sizes::NONE,
-            room: Room { granted, taken: None },
+            room: UnreadRoom { granted, taken: None },
             reads,
         }
     }

@@ -85,8 +85,8 @@ pub(in crate::server) async fn wait_for_round(
 /// Drives the connection to its end.
 pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Server>) {
     let ending = server.ending.clone();
-    let place = Place { connection, server };
-    let Place { connection, server } = &place;
+    let place = OpenPlace { connection, server };
+    let OpenPlace { connection, server } = &place;
     tokio::select! {
         result = drive(connection, server) => {
             if let Err(error) = result {
@@ -269,12 +269,12 @@ fn lying(socket: &TcpStream) -> u64 {
 }
 
 /// The place of a connection among the others, given back whatever ends its task: a panic, too.
-struct Place {
+struct OpenPlace {
     connection: Arc<Connection>,
     server: Arc<Server>,
 }
 
-impl Drop for Place {
+impl Drop for OpenPlace {
     fn drop(&mut self) {
         let Self { connection, server } = self;
         if connection.outbox().is_done() {

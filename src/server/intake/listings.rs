@@ -63,7 +63,7 @@ pub(in crate::server) async fn answer(
     listing: LongListing,
 ) -> io::Result<()> {
     let received = inbox.take_came();
-    let answer = Answer { connection, server, listing, received };
+    let answer = ListAnswer { connection, server, listing, received };
     let listings = &server.intake.listings;
     let turn = drive::wait_for(connection, server, inbox, listings.turn_to_make()).await?;
     let Some(mut turn) = turn else { return Ok(()) };
@@ -84,13 +84,13 @@ pub(in crate::server) async fn answer(
         }
         begun += u32::from(making.is_none());
         match answer.go_on(making.take(), begun > ATTEMPTS, &mut room) {
-            Step::Answered => {
+            Piece::Answered => {
                 inbox.listed(connection, &answer.listing);
                 return Ok(());
             }
-            Step::TooOld => return Ok(()),
-            Step::Changed => {}
-            Step::More(listing) => {
+            Piece::TooOld => return Ok(()),
+            Piece::Changed => {}
+            Piece::More(listing) => {
                 // Those that come later may be longer: then it is begun again, with room for twice
                 // as much as it had.
                 let has_room = room.is_some();
@@ -130,7 +130,7 @@ pub(in crate::server) async fn answer(
 }
 
 /// What came of a piece.
-enum Step {
+enum Piece {
     More(Making),
     Changed,
     Answered,
@@ -195,17 +195,17 @@ enum What {
 }
 
 /// The answer to it.
-struct Answer<'a> {
+struct ListAnswer<'a> {
     connection: &'a Connection,
     server: &'a Server,
     listing: LongListing,
     received: Monotonic,
 }
 
-impl Answer<'_> {
+impl ListAnswer<'_> {
     /// Goes on under a hold. With the last piece the answer goes into the outbox before the hold
     /// ends.
-    fn go_on(&self, making: Option<Making>, is_last: bool, room: &mut Option<Claim>) -> Step {
+    fn go_on(&self, making: Option<Making>, is_last: bool, room: &mut Option<Claim>) -> Piece {
         match (&self.listing.what, making) {
             (What::Children { body, with_stat }, making) => {
                 let making = match making {
@@ -232,7 +232,7 @@ impl Answer<'_> {
         making: Option<(EphemeralListing, Monotonic)>,
         is_instant: bool,
         room: &mut Option<Claim>,
-    ) -> Step {
+    ) -> Piece {
         let hold = self.server.replica.shared();
         let session = self.connection.session_id();
         let begin = || EphemeralListing::begin(&hold, session, prefix);
@@ -244,17 +244,17 @@ impl Answer<'_> {
             return self.end();
         }
         match listing.advance(&hold, CHILDREN_A_HOLD, EPHEMERALS_A_HOLD, is_instant) {
-            Progress::More(listing) => Step::More(Making::Ephemerals(listing, until)),
-            Progress::Changed => Step::Changed,
+            Progress::More(listing) => Piece::More(Making::Ephemerals(listing, until)),
+            Progress::Changed => Piece::Changed,
             Progress::Done(list) => {
                 let list = Arc::new(self.long_list(list, room));
                 if is_too_old() {
                     return self.end();
                 }
-                let Some((zxid, len)) = self.put(&hold, list, &[]) else { return Step::TooOld };
+                let Some((zxid, len)) = self.put(&hold, list, &[]) else { return Piece::TooOld };
                 drop(hold);
                 self.finish(zxid, len, prefix);
-                Step::Answered
+                Piece::Answered
             }
         }
     }
@@ -275,7 +275,7 @@ impl Answer<'_> {
         making: Option<Listing>,
         most: usize,
         room: &mut Option<Claim>,
-    ) -> Step {
+    ) -> Piece {
         let identities = self.connection.identities();
         let caller = Caller {
             connection: self.connection.id(),
@@ -295,8 +295,8 @@ impl Answer<'_> {
             _ => {
                 let listing = making.unwrap_or_else(|| Listing::begin(&hold, parent));
                 match listing.advance(&hold, parent, most) {
-                    Progress::More(listing) => return Step::More(Making::Children(listing)),
-                    Progress::Changed => return Step::Changed,
+                    Progress::More(listing) => return Piece::More(Making::Children(listing)),
+                    Progress::Changed => return Piece::Changed,
                     Progress::Done(list) => {
                         let list = Arc::new(self.long_list(list, room));
                         *last = Arc::downgrade(&list);
@@ -314,11 +314,11 @@ impl Answer<'_> {
             hold.tree().stat(parent).encode(&mut tail);
         }
         let names_len = list.list().names_len();
-        let Some((zxid, len)) = self.put(&hold, list, &tail) else { return Step::TooOld };
+        let Some((zxid, len)) = self.put(&hold, list, &tail) else { return Piece::TooOld };
         drop(hold);
         Reads::default().count(&self.server.stats.series, &body.path, names_len);
         self.finish(zxid, len, &body.path);
-        Step::Answered
+        Piece::Answered
     }
 
     /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old
@@ -345,9 +345,9 @@ impl Answer<'_> {
 
     /// Ends the connection after what it was told; under the hold, so that no watch that was left
     /// fires first.
-    fn end(&self) -> Step {
+    fn end(&self) -> Piece {
         self.server.connections.end_too_old(self.connection);
-        Step::TooOld
+        Piece::TooOld
     }
 
     fn finish(&self, zxid: Zxid, len: usize, path: &str) {
@@ -355,15 +355,15 @@ impl Answer<'_> {
         self.count(zxid, len);
     }
 
-    fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) -> Step {
-        let Some(fresh) = self.fresh(hold) else { return Step::TooOld };
+    fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) -> Piece {
+        let Some(fresh) = self.fresh(hold) else { return Piece::TooOld };
         let zxid = hold.last_zxid();
         let mut out = BytesMut::new();
         put_refusal(&mut out, self.listing.xid, zxid.0, error);
         let len = out.len() - LENGTH_LEN;
         self.connection.outbox().put_answers(&mut out, None, fresh);
         self.count(zxid, len);
-        Step::Answered
+        Piece::Answered
     }
 
     fn count(&self, zxid: Zxid, len: usize) {
@@ -426,7 +426,7 @@ mod tests {
 
     /// The first piece is too old before the last one is made, and a round is over between. With
     /// how many pieces were looked at.
-    async fn last_step(is_last_attempt: bool) -> (Step, usize, usize) {
+    async fn last_step(is_last_attempt: bool) -> (Piece, usize, usize) {
         let (_dir, server) = member(LIMIT_MS);
         let (_client, connection) = connected(&server).await;
         attach(&connection);
@@ -436,14 +436,14 @@ mod tests {
         replica.shows(Monotonic(0));
         let what = What::Ephemerals { prefix: String::new() };
         let listing = LongListing { xid: 1, what, sample: None };
-        let answer = Answer { connection: &connection, server: &server, listing, received };
+        let answer = ListAnswer { connection: &connection, server: &server, listing, received };
         let mut step = answer.go_on(None, is_last_attempt, &mut None);
         while replica.is_fresh(server.clock.monotonic()) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         replica.shows(server.clock.monotonic());
         let mut pieces = 1;
-        while let Step::More(making) = step {
+        while let Piece::More(making) = step {
             pieces += 1;
             assert!(pieces <= 6);
             step = answer.go_on(Some(making), is_last_attempt, &mut None);
@@ -455,10 +455,10 @@ mod tests {
     #[tokio::test]
     async fn a_list_is_told_only_as_long_as_its_oldest_piece_is_young() {
         let (step, pieces, len) = last_step(true).await;
-        assert!(matches!(step, Step::TooOld));
+        assert!(matches!(step, Piece::TooOld));
         assert_eq!((pieces, len), (2, 0), "nobody is told the rest, and it is not made");
         let (step, pieces, len) = last_step(false).await;
-        assert!(matches!(step, Step::Answered));
+        assert!(matches!(step, Piece::Answered));
         assert!(pieces > 2 && len > 4 * CHILDREN_A_HOLD);
     }
 
@@ -499,12 +499,12 @@ mod tests {
             let before = connection.outbox().len();
             let listing = listing_in(&frame);
             let received = server.clock.monotonic();
-            let answer = Answer { connection: &connection, server: &server, listing, received };
+            let answer = ListAnswer { connection: &connection, server: &server, listing, received };
             let mut step = answer.go_on(None, false, &mut None);
-            while let Step::More(making) = step {
+            while let Piece::More(making) = step {
                 step = answer.go_on(Some(making), false, &mut None);
             }
-            assert!(matches!(step, Step::TooOld));
+            assert!(matches!(step, Piece::TooOld));
             assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, before));
         }
     }

@@ -30,12 +30,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::authorization::{Asker, Refused};
+use self::authorization::{Asker, NotRun};
 use self::commands::Command;
 use self::json::{Fields, Json};
 use self::rate::RateLimiter;
 use super::http_listener::{Client, HttpListener};
-use super::inventory::{Kind, Pieces, Sink};
+use super::inventory::{InventoryKind, Pieces, Sink};
 use crate::config::{self, Config};
 use crate::message::MessageId;
 use crate::server::bind::bind;
@@ -125,7 +125,7 @@ async fn serve(
 
 /// What an answer says, ahead of what every one says.
 #[derive(Debug)]
-struct Answer {
+struct CommandAnswer {
     status: StatusCode,
     headers: HeaderMap,
     /// As it was asked for, or its first name.
@@ -134,7 +134,7 @@ struct Answer {
     error: Option<String>,
 }
 
-impl Answer {
+impl CommandAnswer {
     fn of(command: Command, fields: Fields) -> Self {
         Self {
             status: StatusCode::OK,
@@ -156,7 +156,7 @@ impl Answer {
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for CommandAnswer {
     fn into_response(self) -> Response {
         let Self { status, headers, command, mut fields, error } = self;
         fields.push(("command".into(), command.into()));
@@ -229,12 +229,12 @@ fn list(url: &str) -> Response {
 /// What is sent along is read by a command that wants it only.
 async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: Body) -> Response {
     let Some(command) = Command::find(name) else {
-        return Answer::error(name, StatusCode::OK, format!("Unknown command: {name}"))
+        return CommandAnswer::error(name, StatusCode::OK, format!("Unknown command: {name}"))
             .into_response();
     };
     let server = admin.subject.get();
     let serving = server.filter(|server| server.serves() || !command.needs_service());
-    let not_serving = || Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
+    let not_serving = || CommandAnswer::error(name, StatusCode::OK, NOT_SERVING).into_response();
     let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
     let asker = Asker::new((client.peer, client.own), headers, admin.config.x_forwarded_for);
@@ -255,17 +255,17 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
             "refused by the AdminServer"
         );
         let status = match refused {
-            Refused::Missing | Refused::NotAuthenticated => StatusCode::UNAUTHORIZED,
-            Refused::NotAuthorized | Refused::NotOverLoopback(_) => StatusCode::FORBIDDEN,
+            NotRun::Missing | NotRun::NotAuthenticated => StatusCode::UNAUTHORIZED,
+            NotRun::NotAuthorized | NotRun::NotOverLoopback(_) => StatusCode::FORBIDDEN,
         };
-        return Answer::error(name, status, refused.to_string()).into_response();
+        return CommandAnswer::error(name, status, refused.to_string()).into_response();
     }
     let (wants, allows) = match command {
         Command::Restore => (request.method == Method::POST, "POST"),
         _ => (request.method != Method::POST, "GET, HEAD"),
     };
     if !wants {
-        let mut refusal = Answer::error(
+        let mut refusal = CommandAnswer::error(
             command.name(),
             StatusCode::METHOD_NOT_ALLOWED,
             format!("{} requires {allows}", command.name()),
@@ -282,7 +282,8 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
     let waiting = if is_slow { &admin.slow_waiting } else { &admin.waiting };
     let Ok(_waiting) = waiting.try_acquire() else {
         let why = "too many commands are waiting: try again later";
-        return Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+        return CommandAnswer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why)
+            .into_response();
     };
     if let Some(kind) = inventory {
         return take_inventory(command, kind, server).await;
@@ -297,9 +298,9 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
 }
 
 /// Answers with what is found as it is found: in one piece where that is little.
-async fn take_inventory(command: Command, kind: Kind, server: &Arc<Server>) -> Response {
+async fn take_inventory(command: Command, kind: InventoryKind, server: &Arc<Server>) -> Response {
     let failed = || {
-        Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, TOOK_TOO_LONG)
+        CommandAnswer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, TOOK_TOO_LONG)
             .into_response()
     };
     let Some(turn) = server.inventories.turn(kind).await else { return failed() };

@@ -10,7 +10,7 @@ use jute::OpCode;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::inventory::{self, Kind, Pieces, Sink};
+use super::inventory::{self, InventoryKind, Pieces, Sink};
 use super::monitor;
 use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
@@ -114,11 +114,11 @@ impl Word {
     }
 
     /// Of what it takes an inventory.
-    const fn inventory(self) -> Option<Kind> {
+    const fn inventory(self) -> Option<InventoryKind> {
         match self {
-            Self::Cons | Self::Stat => Some(Kind::Connections),
-            Self::Dump => Some(Kind::Sessions),
-            Self::Wchc | Self::Wchp => Some(Kind::Watches),
+            Self::Cons | Self::Stat => Some(InventoryKind::Connections),
+            Self::Dump => Some(InventoryKind::Sessions),
+            Self::Wchc | Self::Wchp => Some(InventoryKind::Watches),
             _ => None,
         }
     }

@@ -46,7 +46,7 @@ impl Listener for HttpListener {
         let idle = self.idle_max.map(|max| Idle { max, end: Box::pin(tokio::time::sleep(max)) });
         let client = self.crowd.enter(peer, stream.local_addr().ok());
         let lost = Box::pin(client.state.lost.clone().cancelled_owned());
-        let place = Place { client, _permit: permit };
+        let place = HttpPlace { client, _permit: permit };
         (HttpStream { stream, idle, lost, place }, peer)
     }
 
@@ -59,7 +59,7 @@ impl Listener for HttpListener {
 #[derive(Debug)]
 struct Crowd {
     places: Arc<Semaphore>,
-    open: Mutex<Vec<Arc<State>>>,
+    open: Mutex<Vec<Arc<HttpState>>>,
     /// Counts what connections do, in place of a clock.
     steps: AtomicU64,
     /// One more of them may be idle.
@@ -79,7 +79,7 @@ impl Default for Crowd {
 
 /// How a connection is.
 #[derive(Debug)]
-struct State {
+struct HttpState {
     /// An answer is being made.
     is_answered: AtomicBool,
     /// It sent a whole request once.
@@ -92,7 +92,7 @@ struct State {
 
 impl Crowd {
     fn enter(self: &Arc<Self>, peer: SocketAddr, own: Option<SocketAddr>) -> Client {
-        let state = Arc::new(State {
+        let state = Arc::new(HttpState {
             is_answered: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
             active: AtomicU64::new(self.step()),
@@ -144,7 +144,7 @@ pub(in crate::server) struct Client {
     pub(in crate::server) peer: SocketAddr,
     /// The end of it that is this server's.
     pub(in crate::server) own: Option<SocketAddr>,
-    state: Arc<State>,
+    state: Arc<HttpState>,
     crowd: Arc<Crowd>,
 }
 
@@ -182,12 +182,12 @@ impl Drop for Answering {
 
 /// A place among the connections, given back when dropped.
 #[derive(Debug)]
-struct Place {
+struct HttpPlace {
     client: Client,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Place {
+impl Drop for HttpPlace {
     fn drop(&mut self) {
         let Client { state, crowd, .. } = &self.client;
         crowd.open.lock().retain(|other| !Arc::ptr_eq(other, state));
@@ -213,7 +213,7 @@ pub(super) struct HttpStream {
     stream: TcpStream,
     idle: Option<Idle>,
     lost: Pin<Box<WaitForCancellationFutureOwned>>,
-    place: Place,
+    place: HttpPlace,
 }
 
 impl HttpStream {

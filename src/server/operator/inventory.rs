@@ -49,7 +49,7 @@ const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Of what an inventory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Kind {
+pub(in crate::server) enum InventoryKind {
     Connections,
     /// What they own, too.
     Sessions,
@@ -115,17 +115,17 @@ impl Inventories {
         Self([(); 3].map(|()| Arc::new(Queue::new())))
     }
 
-    fn of(&self, kind: Kind) -> Arc<Queue> {
+    fn of(&self, kind: InventoryKind) -> Arc<Queue> {
         let [connections, sessions, watches] = &self.0;
         Arc::clone(match kind {
-            Kind::Connections => connections,
-            Kind::Sessions => sessions,
-            Kind::Watches => watches,
+            InventoryKind::Connections => connections,
+            InventoryKind::Sessions => sessions,
+            InventoryKind::Watches => watches,
         })
     }
 
     /// Waits for the turn, though not for ever.
-    pub(in crate::server) async fn turn(&self, kind: Kind) -> Option<Turn> {
+    pub(in crate::server) async fn turn(&self, kind: InventoryKind) -> Option<Turn> {
         let queue = self.of(kind);
         let permit = {
             let _waiter = Waiter::new(&queue);

@@ -13,12 +13,12 @@ use crate::ensemble::{DiskWriter, EnsembleError, Queue, Write};
 /// The thread; dropped, it ends after the write that it is at.
 #[derive(Debug)]
 pub(in crate::server) struct Disk {
-    waiting: Arc<Waiting>,
+    waiting: Arc<DiskQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct DiskQueue {
     work: Mutex<Work>,
     arrived: Condvar,
 }
@@ -32,7 +32,7 @@ struct Work {
 impl Disk {
     /// Starts the thread. What comes of the writes goes into the queue.
     pub(in crate::server) fn start(writer: DiskWriter, queue: Arc<Queue>) -> io::Result<Self> {
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(DiskQueue::default());
         let work = Arc::clone(&waiting);
         let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(move || {
             let report = Report { queue, is_over: false };
@@ -59,7 +59,7 @@ impl Drop for Disk {
     }
 }
 
-fn write(mut writer: DiskWriter, waiting: &Waiting, mut report: Report) {
+fn write(mut writer: DiskWriter, waiting: &DiskQueue, mut report: Report) {
     loop {
         let writes = {
             let mut work = waiting.work.lock();

@@ -15,7 +15,7 @@ use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
-    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, Scope, Snapshots, Standalone, Submission,
+    DiskSpace, EXPIRIES_AT_ONCE, Inquiry, OrderError, Scope, Snapshots, Standalone, Submission,
     stood_still,
 };
 use crate::message::MessageId;
@@ -145,7 +145,7 @@ fn is_throttled(most_ms: Option<NonZeroU32>, waited_ms: u64, work: &Work) -> boo
 }
 
 /// Sees whether sessions can be opened with so much room for what is decided, and why not.
-pub(super) fn see_room(server: &Server, room: Room, why: &'static str) {
+pub(super) fn see_room(server: &Server, room: DiskSpace, why: &'static str) {
     *server.short_disk.lock() = (!room.takes_sessions()).then_some(why);
 }
 

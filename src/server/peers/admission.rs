@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Common;
-use super::hello::{Kind, Refusal};
-use crate::ensemble::callers::{Callers, Claim, ProcessId, Verdict};
+use super::hello::{Refusal, RefusalKind};
+use crate::ensemble::callers::{Callers, Claim, ProcessId, Ruling};
 use crate::ensemble::{FromPeer, KnownMembers, Promised, server_of};
 
 /// How long the process that speaks has to show that it lives: no leader is missed later. Another
@@ -191,10 +191,10 @@ impl Common {
                 let its = heard.entry(server).or_default();
                 let process = its.connection.as_ref().map(|connection| connection.process);
                 match its.callers.judge(claim, process) {
-                    Verdict::Welcome => return Ok(welcome(its)),
-                    Verdict::Older(shown) => return Err(older(claim, shown)),
-                    Verdict::Replaced => return Err(replaced(server, its.connection.as_ref())),
-                    Verdict::Occupied => {}
+                    Ruling::Welcome => return Ok(welcome(its)),
+                    Ruling::Older(shown) => return Err(older(claim, shown)),
+                    Ruling::Replaced => return Err(replaced(server, its.connection.as_ref())),
+                    Ruling::Occupied => {}
                 }
                 let Some(connection) = &its.connection else { return Ok(welcome(its)) };
                 let first = connection.address;
@@ -296,7 +296,7 @@ impl Common {
 fn older(claim: Claim, shown: Promised) -> Refusal {
     let Claim { id, promised, .. } = claim;
     Refusal::new(
-        Kind::Older,
+        RefusalKind::Older,
         format!(
             "server {} has an older copy of the data directory of member {id:#x}: it ends at term {} and entry {}, and another \
              server has heard that member acknowledge term {} and entry {}",
@@ -311,7 +311,7 @@ fn older(claim: Claim, shown: Promised) -> Refusal {
 
 fn in_use(server: u8, first: SocketAddr) -> Refusal {
     Refusal::new(
-        Kind::InUse,
+        RefusalKind::InUse,
         format!("myid {server} is in use: another process runs as server {server} from {first}"),
     )
 }
@@ -319,7 +319,7 @@ fn in_use(server: u8, first: SocketAddr) -> Refusal {
 fn replaced(server: u8, by: Option<&Connection>) -> Refusal {
     let from = by.map_or_else(String::new, |by| format!(", from {}", by.address));
     Refusal::new(
-        Kind::Replaced,
+        RefusalKind::Replaced,
         format!("another process has taken the place of this one as server {server}{from}"),
     )
 }

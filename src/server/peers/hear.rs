@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 
 use super::admission::Line;
 use super::hello::{self, Caller, QUESTION, SNAPSHOT};
-use super::secure::{Refused, Stream};
+use super::secure::{Stream, Unwelcome};
 use super::snapshot::receive_snapshot;
-use super::strangers::Place;
+use super::strangers::StrangersPlace;
 use super::{BETWEEN_DIALS, Common, QUESTIONS_MAX, SILENT_MAX, introduction, timeout};
 use crate::ensemble::{
     FRAME_HEAD_LEN, FromPeer, Promised, Said, parse_head, parse_said, server_of,
@@ -70,7 +70,7 @@ pub(super) async fn heed(
     socket: TcpStream,
     address: SocketAddr,
     number: u64,
-    place: Place,
+    place: StrangersPlace,
 ) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 5);
     SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
@@ -83,7 +83,7 @@ pub(super) async fn heed(
     };
     let (stream, caller) = match greeted {
         Ok(greeted) => greeted,
-        Err(Refused { mut stream, refusal }) => {
+        Err(Unwelcome { mut stream, refusal }) => {
             tokio::select! {
                 () = hello::refuse(&mut stream, &refusal) => {}
                 () = place.lost.cancelled() => {}
@@ -118,14 +118,14 @@ async fn greet(
     socket: TcpStream,
     address: SocketAddr,
     number: u64,
-) -> io::Result<Result<(Stream, Caller), Refused>> {
+) -> io::Result<Result<(Stream, Caller), Unwelcome>> {
     let mut stream = match common.security.accept(socket).await? {
         Ok(stream) => stream,
         Err(refused) => return Ok(Err(refused)),
     };
     Ok(match hello::hear(common, &mut stream, address, number).await? {
         Ok(caller) => Ok((stream, caller)),
-        Err(refusal) => Err(Refused { stream, refusal }),
+        Err(refusal) => Err(Unwelcome { stream, refusal }),
     })
 }
 

@@ -89,7 +89,7 @@ impl std::fmt::Display for Versions {
 
 /// What a refusal asks of whoever is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RefusalKind {
     /// To see to what the reason says, and to try again.
     Reason,
     /// To end, and never to come again with this directory.
@@ -105,7 +105,7 @@ pub(super) enum Kind {
     OfAnother,
 }
 
-impl Kind {
+impl RefusalKind {
     const ALL: [(u8, Self); 6] = [
         (1, Self::Reason),
         (2, Self::Older),
@@ -130,7 +130,7 @@ impl Kind {
 #[error("it refuses: {reason}")]
 pub(super) struct Refusal {
     /// `None` for who has not said yet who it is.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<RefusalKind>,
     pub(super) reason: String,
 }
 
@@ -139,7 +139,7 @@ impl Refusal {
         Self { kind: None, reason }
     }
 
-    pub(super) const fn new(kind: Kind, reason: String) -> Self {
+    pub(super) const fn new(kind: RefusalKind, reason: String) -> Self {
         Self { kind: Some(kind), reason }
     }
 
@@ -150,7 +150,7 @@ impl Refusal {
             error.get_ref().and_then(|its| its.downcast_ref::<Self>())
         {
             let (said, is_of_another) =
-                (format!("refuses: {reason}"), *kind == Some(Kind::OfAnother));
+                (format!("refuses: {reason}"), *kind == Some(RefusalKind::OfAnother));
             return Some(Refuses { said, is_of_another });
         }
         // What a connection ends with that was not made, or was lost, says nothing of who is there.
@@ -160,7 +160,7 @@ impl Refusal {
 
     /// What a call ended with, if it was refused by who had proved to be one of the ensemble's
     /// servers.
-    pub(super) fn kind_of(error: &io::Error) -> Option<Kind> {
+    pub(super) fn kind_of(error: &io::Error) -> Option<RefusalKind> {
         error.get_ref()?.downcast_ref::<Self>()?.kind
     }
 }
@@ -375,7 +375,7 @@ pub(super) async fn say(
         0 => {}
         number => {
             let reason = reason(stream).await?;
-            return Err(Refusal::new(Kind::of(number), reason).into());
+            return Err(Refusal::new(RefusalKind::of(number), reason).into());
         }
     }
     let Introduction { claim, .. } = proved.hear_introduction(stream, Side::CalledItself).await?;
@@ -491,7 +491,7 @@ pub(super) async fn refuse(
 ) {
     let len = reason.len().min(REASON_MAX);
     let mut out = BytesMut::new();
-    out.extend(kind.map(Kind::number));
+    out.extend(kind.map(RefusalKind::number));
     out.put_u32(u32::try_from(len).unwrap_or_default());
     out.put_slice(reason.as_bytes().get(..len).unwrap_or_default());
     let tell = async {
@@ -554,7 +554,7 @@ impl Common {
     /// Whether who calls may speak of that, if it is who it says.
     fn take_caller(&self, caller: &Introduction, stream: &Stream) -> Result<(), Refusal> {
         let Introduction { purpose, to, claim, ensemble } = *caller;
-        let refuse = |reason| Err(Refusal::new(Kind::Reason, reason));
+        let refuse = |reason| Err(Refusal::new(RefusalKind::Reason, reason));
         let (own, server) = (self.own(), server_of(claim.id));
         if server == self.server {
             return refuse(format!("myid {server} is in use twice"));
@@ -577,7 +577,7 @@ impl Common {
                 "server {server} belongs to ensemble {ensemble:016x}, and server {called} to {own:016x}: their data has nothing in common. A \
                  server that kept running while ZooKeeper was using the data of the others needs a restart"
             );
-            return Err(Refusal::new(Kind::OfAnother, reason));
+            return Err(Refusal::new(RefusalKind::OfAnother, reason));
         }
         match purpose {
             QUESTION => Ok(()),
@@ -587,9 +587,9 @@ impl Common {
             WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
                 refuse(NO_ENSEMBLE_YET.to_owned())
             }
-            WORDS | SNAPSHOT => {
-                self.may_speak(claim.id).map_err(|reason| Refusal::new(Kind::Removed, reason))
-            }
+            WORDS | SNAPSHOT => self
+                .may_speak(claim.id)
+                .map_err(|reason| Refusal::new(RefusalKind::Removed, reason)),
             _ => refuse(format!("it does not know the purpose {purpose}")),
         }
     }

@@ -29,7 +29,7 @@ fn who_is_reached_and_is_wrong_is_told_from_who_is_not_there() {
     let said = |said: &str, is_of_another| Some(Refuses { said: said.to_owned(), is_of_another });
     let refusal = Refusal::of_stranger("the secrets differ".to_owned());
     assert_eq!(told(refusal.into()), said("refuses: the secrets differ", false));
-    let refusal = Refusal::new(Kind::OfAnother, "nothing in common".to_owned());
+    let refusal = Refusal::new(RefusalKind::OfAnother, "nothing in common".to_owned());
     assert_eq!(told(refusal.into()), said("refuses: nothing in common", true));
     let wrong = io::Error::other("it is server 2, not 1");
     assert_eq!(told(wrong), said("can be reached, but it is server 2, not 1", false));

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::admission::Probe;
 use super::asking::Asking;
 use super::hear::heed;
-use super::hello::{Kind, QUESTION, Refusal, WORDS};
+use super::hello::{QUESTION, Refusal, RefusalKind, WORDS};
 use super::secure::Stream;
 use super::speak::dial;
 use super::*;
@@ -545,7 +545,7 @@ fn keep_speaking(node: &Node) {
 }
 
 /// What a call is refused for.
-async fn refused(node: &Node) -> (Option<Kind>, String) {
+async fn refused(node: &Node) -> (Option<RefusalKind>, String) {
     let error = node.dial().await.expect_err("refused");
     (Refusal::kind_of(&error), error.to_string())
 }
@@ -594,7 +594,7 @@ async fn a_second_process_is_refused_as_long_as_the_first_answers() {
     for _ in 0..5 {
         let began = Instant::now();
         let (kind, reason) = refused(&second).await;
-        assert_eq!(kind, Some(Kind::InUse), "{reason}");
+        assert_eq!(kind, Some(RefusalKind::InUse), "{reason}");
         assert!(reason.contains("another process runs as server 1 from 127.0.0.1:"), "{reason}");
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
@@ -638,11 +638,11 @@ async fn a_process_that_does_not_answer_is_replaced_and_stays_so() {
     two.hears(is_said).await;
     for _ in 0..2 {
         let (kind, reason) = refused(&first).await;
-        assert_eq!(kind, Some(Kind::Replaced), "{reason}");
+        assert_eq!(kind, Some(RefusalKind::Replaced), "{reason}");
     }
     drop(speaks);
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
-    assert_eq!(refused(&first).await.0, Some(Kind::Replaced));
+    assert_eq!(refused(&first).await.0, Some(RefusalKind::Replaced));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -669,7 +669,7 @@ async fn a_process_that_holds_less_than_its_member_acknowledged_is_refused_by_na
         second.common().own.lock().promised = Promised { term, last };
         let dialed = second.dial().await;
         let kind = dialed.as_ref().err().and_then(Refusal::kind_of);
-        assert_eq!(kind, is_older.then_some(Kind::Older), "{term} {last} {dialed:?}");
+        assert_eq!(kind, is_older.then_some(RefusalKind::Older), "{term} {last} {dialed:?}");
     }
     // Another life of the server has another disk.
     *second.common().own.lock() = Own { id: member_id(1, 70), ..own(0, 7) };

@@ -174,7 +174,7 @@ impl Security {
     }
 
     /// Over a socket that was accepted. `Err` with the stream is to be told to whoever called.
-    pub(super) async fn accept(&self, socket: TcpStream) -> io::Result<Result<Stream, Refused>> {
+    pub(super) async fn accept(&self, socket: TcpStream) -> io::Result<Result<Stream, Unwelcome>> {
         let mut first = [0];
         if socket.peek(&mut first).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -190,7 +190,7 @@ impl Security {
                 let reason =
                     "this server accepts only TLS (sslQuorum=true), and the caller does not use it";
                 let refusal = Refusal::of_stranger(reason.to_owned());
-                Ok(Err(Refused { stream: Stream::Plain(socket), refusal }))
+                Ok(Err(Unwelcome { stream: Stream::Plain(socket), refusal }))
             }
             _ => Ok(Ok(Stream::Plain(socket))),
         }
@@ -207,7 +207,7 @@ impl Security {
 
 /// Who called is to be told why it is not welcome.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct Unwelcome {
     pub(super) stream: Stream,
     pub(super) refusal: Refusal,
 }

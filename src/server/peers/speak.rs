@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 
 use super::admission::Probe;
 use super::complaints::Complaints;
-use super::hello::{self, Called, Kind, Refusal, WORDS};
+use super::hello::{self, Called, Refusal, RefusalKind, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
-use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, Refused, Said, parse_head, put_said};
+use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, PeerRefused, Said, parse_head, put_said};
 use crate::message::MessageId;
 
 /// Bytes of whole frames that are sent before anything else may be.
@@ -40,10 +40,11 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
             }
             Err(error) => {
                 let refused = match Refusal::kind_of(&error) {
-                    Some(Kind::Older) => Some(Refused::Older),
-                    Some(Kind::Replaced) => Some(Refused::Replaced),
-                    Some(Kind::Removed) => Some(Refused::Removed),
-                    Some(Kind::Reason | Kind::InUse | Kind::OfAnother) | None => None,
+                    Some(RefusalKind::Older) => Some(PeerRefused::Older),
+                    Some(RefusalKind::Replaced) => Some(PeerRefused::Replaced),
+                    Some(RefusalKind::Removed) => Some(PeerRefused::Removed),
+                    Some(RefusalKind::Reason | RefusalKind::InUse | RefusalKind::OfAnother)
+                    | None => None,
                 };
                 if let Some(refused) = refused {
                     common.voice.end();
@@ -53,7 +54,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 }
                 // Who did not answer in time may do so later.
                 if error.kind() != io::ErrorKind::TimedOut {
-                    let is_in_use = Refusal::kind_of(&error) == Some(Kind::InUse);
+                    let is_in_use = Refusal::kind_of(&error) == Some(RefusalKind::InUse);
                     common.voice.answered(peer.server, is_in_use, Instant::now());
                 }
                 peer.complain(&error);
@@ -67,14 +68,14 @@ impl Peer {
     /// Says why it was not reached, unless it has just been said.
     pub(super) fn complain(&self, error: &io::Error) {
         let mut complaints = self.complaints.lock();
-        let refused = Refusal::kind_of(error).filter(|kind| *kind != Kind::Reason);
+        let refused = Refusal::kind_of(error).filter(|kind| *kind != RefusalKind::Reason);
         if refused.is_none() && is_of_a_start(error) && complaints.is_early() {
             return;
         }
         if !complaints.is_due(error.to_string()) {
             return;
         }
-        if refused == Some(Kind::OfAnother) {
+        if refused == Some(RefusalKind::OfAnother) {
             tracing::warn!(
                 id = %MessageId::PEER_OF_ANOTHER_ENSEMBLE,
                 peer = self.server,

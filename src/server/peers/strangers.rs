@@ -17,7 +17,7 @@ pub(super) struct Strangers {
 
 /// Where one waits; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StrangersPlace {
     number: u64,
     /// Somebody else has it now.
     pub(super) lost: CancellationToken,
@@ -30,7 +30,7 @@ impl Strangers {
     }
 
     /// A place for the connection of that number.
-    pub(super) fn enter(self: &Arc<Self>, number: u64) -> Place {
+    pub(super) fn enter(self: &Arc<Self>, number: u64) -> StrangersPlace {
         let lost = CancellationToken::new();
         let mut waiting = self.waiting.lock();
         while waiting.len() >= self.most {
@@ -39,11 +39,11 @@ impl Strangers {
             }
         }
         waiting.push_back((number, lost.clone()));
-        Place { number, lost, strangers: Arc::clone(self) }
+        StrangersPlace { number, lost, strangers: Arc::clone(self) }
     }
 }
 
-impl Drop for Place {
+impl Drop for StrangersPlace {
     fn drop(&mut self) {
         self.strangers.waiting.lock().retain(|(number, _)| *number != self.number);
     }
@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn who_has_waited_longest_goes_for_one_more() {
         let strangers = Arc::new(Strangers::new(128));
-        let mut places: VecDeque<Place> = (0..128).map(|number| strangers.enter(number)).collect();
+        let mut places: VecDeque<StrangersPlace> =
+            (0..128).map(|number| strangers.enter(number)).collect();
         assert!(places.iter().all(|place| !place.lost.is_cancelled()));
         let more = strangers.enter(1000);
         assert!(places[0].lost.is_cancelled());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jute::txn::TxnRecord;
 
 use super::record::{TRAILER_LEN, Trailer};
-use super::segment_reader::{Origin, SegmentReader, Unreadable};
+use super::segment_reader::{SegmentOrigin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
 use super::txn_log::follows;
 use crate::storage::disk::Disk;
@@ -36,7 +36,7 @@ impl SnapshotOrigin {
     }
 }
 
-impl Origin {
+impl SegmentOrigin {
     /// Who writes such a log.
     pub(crate) fn writer(self) -> Writer {
         match self {
@@ -313,10 +313,10 @@ impl LogSummary {
         }
     }
 
-    fn begin(&mut self, origin: Origin) {
+    fn begin(&mut self, origin: SegmentOrigin) {
         match origin {
-            Origin::Java => self.writer = Some(Writer::ZooKeeper),
-            Origin::Own { first_index } => {
+            SegmentOrigin::Java => self.writer = Some(Writer::ZooKeeper),
+            SegmentOrigin::Own { first_index } => {
                 self.writer = Some(Writer::Ferrokeeper);
                 self.first_index = Some(first_index);
                 self.groups = Some(0);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jute::Record;
 use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
 
-use super::segment_reader::{Origin, SegmentReader};
+use super::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::error::{During, StorageError};
 use crate::storage::files::atomic_file::remove_if_there;
@@ -118,7 +118,7 @@ impl Segment {
 /// beside it under a name that neither server takes for a log.
 fn keep_zookeepers(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     match SegmentReader::open(disk, path) {
-        Ok(Some(reader)) if matches!(reader.origin(), Origin::Java) => {}
+        Ok(Some(reader)) if matches!(reader.origin(), SegmentOrigin::Java) => {}
         Ok(_) => return Ok(()),
         Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             return Ok(());

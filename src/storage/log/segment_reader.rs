@@ -23,7 +23,7 @@ const JAVA_PAYLOAD_MIN: usize = 32;
 
 /// Who wrote a segment, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SegmentOrigin {
     /// ZooKeeper: dbid 0, records without a trailer.
     Java,
     /// This server: dbid is the log index of the first record.
@@ -38,7 +38,7 @@ pub(crate) enum Origin {
 pub(crate) struct SegmentReader {
     path: PathBuf,
     window: Window,
-    origin: Origin,
+    origin: SegmentOrigin,
     /// Where the next record begins; after the last one, where reading stopped.
     offset: u64,
     /// The zxid of the last record.
@@ -84,8 +84,8 @@ impl SegmentReader {
             return Err(StorageError::LaterVersion { path: path.to_owned(), version, known });
         }
         let origin = match u64::try_from(header.dbid) {
-            Ok(first_index) if first_index > 0 => Origin::Own { first_index },
-            _ => Origin::Java,
+            Ok(first_index) if first_index > 0 => SegmentOrigin::Own { first_index },
+            _ => SegmentOrigin::Java,
         };
         Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN, last: 0 }))
     }
@@ -94,7 +94,7 @@ impl SegmentReader {
         &self.path
     }
 
-    pub(crate) fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> SegmentOrigin {
         self.origin
     }
 
@@ -118,11 +118,11 @@ impl SegmentReader {
         let head = self.window.bytes(offset, HEAD_LEN).during("read", &self.path)?;
         let Some(head) = head.and_then(Head::parse) else { return Ok(Err(Unreadable::End)) };
         let len = match self.origin {
-            Origin::Own { .. } => match head.own_payload_len(available) {
+            SegmentOrigin::Own { .. } => match head.own_payload_len(available) {
                 Some(len) => len,
                 None => return Ok(Err(Unreadable::End)),
             },
-            Origin::Java => match usize::try_from(head.len) {
+            SegmentOrigin::Java => match usize::try_from(head.len) {
                 Err(_) => {
                     return Ok(Err(Unreadable::Refused(DamageReason::Length(head.len))));
                 }
@@ -136,18 +136,18 @@ impl SegmentReader {
         // unless it is longer than it may be.
         if body.is_none_or(|body| body.last() != Some(&b'B')) {
             return match self.origin {
-                Origin::Own { .. } => Ok(Err(Unreadable::End)),
-                Origin::Java if len > ZOOKEEPER_RECORD_MAX => {
+                SegmentOrigin::Own { .. } => Ok(Err(Unreadable::End)),
+                SegmentOrigin::Java if len > ZOOKEEPER_RECORD_MAX => {
                     Ok(Err(Unreadable::Refused(DamageReason::Length(head.len))))
                 }
-                Origin::Java => self.end_of_java(offset).map(Err),
+                SegmentOrigin::Java => self.end_of_java(offset).map(Err),
             };
         }
         let body = self.window.bytes(at, up_to).during("read", &self.path)?.unwrap_or_default();
         if !head.matches(body) {
             return Ok(Err(match self.origin {
-                Origin::Own { .. } => Unreadable::End,
-                Origin::Java => Unreadable::Refused(DamageReason::Checksum),
+                SegmentOrigin::Own { .. } => Unreadable::End,
+                SegmentOrigin::Java => Unreadable::Refused(DamageReason::Checksum),
             }));
         }
         self.offset = offset.saturating_add(FRAME_LEN as u64).saturating_add(len as u64);

@@ -2,7 +2,7 @@
 
 use super::record::zxid_of_payload;
 use super::segment::SegmentBegin;
-use super::segment_reader::{Origin, SegmentReader};
+use super::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::error::{During, StorageError};
 use crate::storage::files::directory::DataDirectory;
 
@@ -38,10 +38,10 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
 /// Adds a segment to those before it; an empty file is none.
 fn list(segments: &mut Vec<SegmentBegin>, zxid: i64, reader: Option<&SegmentReader>) {
     match reader.map(SegmentReader::origin) {
-        Some(Origin::Own { first_index }) => {
+        Some(SegmentOrigin::Own { first_index }) => {
             segments.push(SegmentBegin { index: first_index, zxid });
         }
-        Some(Origin::Java) => segments.clear(),
+        Some(SegmentOrigin::Java) => segments.clear(),
         None => {}
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn examine_up_to(
 ) -> Result<Examined, StorageError> {
     refuse_half_restored(directory)?;
     let is_alone = !is_member(directory)?;
-    let mut bounded = Bounded { inner: replay, zxid_max, is_alone, state: State::default() };
+    let mut bounded = Bounded { inner: replay, zxid_max, is_alone, state: Examining::default() };
     let mut passed_over = Vec::new();
     let shown_max = if inexact { i64::MAX } else { zxid_max };
     let loaded = load_snapshot(directory, zxid_max, shown_max, &mut bounded, &mut passed_over);
@@ -114,10 +114,10 @@ pub(crate) fn examine_up_to(
     };
     let snapshot = from.id;
     let inexact_up_to = Some(from.newest).filter(|newest| *newest > zxid_max);
-    bounded.state = State { last_zxid: snapshot.zxid, ..State::default() };
+    bounded.state = Examining { last_zxid: snapshot.zxid, ..Examining::default() };
     let scanned = LogScan::run(directory, snapshot, &mut bounded)
         .and_then(|scan| must_reach(directory, from, &scan).map(|()| scan));
-    let State { last_zxid, last_time, txns, reached, .. } = bounded.state;
+    let Examining { last_zxid, last_time, txns, reached, .. } = bounded.state;
     let end = match scanned {
         Ok(scan) => scan.torn().map_or(LogEnd::Clean, |(path, offset, end)| LogEnd::Torn {
             path: path.to_owned(),
@@ -210,11 +210,11 @@ struct Bounded<'a> {
     zxid_max: i64,
     /// Whether it is not a member's, whose start does not ask for another history.
     is_alone: bool,
-    state: State,
+    state: Examining,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Examining {
     last_zxid: i64,
     last_time: Option<i64>,
     txns: u64,
@@ -223,7 +223,7 @@ struct State {
 
 impl Replay for Bounded<'_> {
     fn begin(&mut self, snapshot: &SnapshotId) {
-        self.state = State::default();
+        self.state = Examining::default();
         self.inner.begin(snapshot);
     }
 

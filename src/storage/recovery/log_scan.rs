@@ -15,7 +15,7 @@ use crate::storage::error::{DamageReason, During, StorageError};
 use crate::storage::files::directory::DataDirectory;
 use crate::storage::log::record::{TRAILER_LEN, Trailer, frame};
 use crate::storage::log::segment::HEADER_LEN;
-use crate::storage::log::segment_reader::{Found, Origin, SegmentReader, Unreadable};
+use crate::storage::log::segment_reader::{Found, SegmentOrigin, SegmentReader, Unreadable};
 use crate::storage::log::tail::{Tail, judge};
 use crate::storage::log::txn_log::{epoch_of, follows};
 use crate::storage::log::unsynced::is_unsynced;
@@ -71,7 +71,7 @@ struct Unsure {
 struct After {
     name: Option<i64>,
     /// Whose it is, where its header says so.
-    origin: Option<Origin>,
+    origin: Option<SegmentOrigin>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -265,13 +265,13 @@ impl LogScan {
     ) -> Result<(), StorageError> {
         let is_last = after.name.is_none();
         match reader.origin() {
-            Origin::Own { first_index } => self.begin_own(first_index)?,
-            Origin::Java => {
+            SegmentOrigin::Own { first_index } => self.begin_own(first_index)?,
+            SegmentOrigin::Java => {
                 (self.java, self.has_java) = (true, true);
                 self.own_end = None;
             }
         }
-        let own = matches!(reader.origin(), Origin::Own { .. });
+        let own = matches!(reader.origin(), SegmentOrigin::Own { .. });
         let mut first = own.then_some(name);
         let path = reader.path().to_owned();
         let mut group = HEADER_LEN;
@@ -295,7 +295,7 @@ impl LogScan {
             return Err(self.damage(&path, offset, reason));
         }
         let mut ending = Ending::Keep;
-        if own && !matches!(after.origin, Some(Origin::Own { .. })) {
+        if own && !matches!(after.origin, Some(SegmentOrigin::Own { .. })) {
             let last_good = self.last_record.unwrap_or(0).max(name.saturating_sub(1));
             match judge(reader.window(), offset, last_good).during("read", &path)? {
                 Tail::Clean => {}

@@ -15,7 +15,7 @@ use crate::storage::files::file_name;
 use crate::storage::files::file_name::FileName;
 use crate::storage::log::logged;
 use crate::storage::log::record::zxid_of_payload;
-use crate::storage::log::segment_reader::{Origin, SegmentReader};
+use crate::storage::log::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::log::segments::readable_segments;
 use crate::storage::log::unsynced::is_unsynced;
 use crate::storage::replay::{Nothing, SnapshotId, SnapshotOrigin};
@@ -156,7 +156,7 @@ fn begins_at_the_beginning(directory: &DataDirectory, first: i64) -> Result<bool
         other => other?,
     };
     let Some(mut reader) = reader else { return Ok(false) };
-    if let Origin::Own { first_index } = reader.origin() {
+    if let SegmentOrigin::Own { first_index } = reader.origin() {
         return Ok(first_index == 1);
     }
     // A standalone ZooKeeper begins with epoch 0, an ensemble with 1.

@@ -18,7 +18,7 @@ use crate::storage::files::directory::DataDirectory;
 use crate::storage::files::epoch::EpochFile;
 use crate::storage::files::raft_state::RaftState;
 use crate::storage::log::record::{TRAILER_LEN, Trailer, zxid_of_payload};
-use crate::storage::log::segment_reader::{Origin, SegmentReader, Unreadable};
+use crate::storage::log::segment_reader::{SegmentOrigin, SegmentReader, Unreadable};
 use crate::storage::replay::SnapshotOrigin;
 use crate::storage::snapshot::reader;
 use crate::storage::snapshot::reader::Ending;
@@ -65,7 +65,7 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
             reader => reader?,
         };
         match reader {
-            Some(reader) if reader.origin() == Origin::Java => {
+            Some(reader) if reader.origin() == SegmentOrigin::Java => {
                 if zxid > shown {
                     logs.push(reader);
                 }

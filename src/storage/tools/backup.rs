@@ -16,7 +16,7 @@ use crate::storage::files::directory::DataDirectory;
 use crate::storage::files::file_name;
 use crate::storage::log::record::{Trailer, zxid_of_payload};
 use crate::storage::log::segment::HEADER_LEN;
-use crate::storage::log::segment_reader::{Origin, SegmentReader, Unreadable};
+use crate::storage::log::segment_reader::{SegmentOrigin, SegmentReader, Unreadable};
 use crate::storage::log::tail::{Tail, judge};
 use crate::storage::recovery::examine::{Examined, LogEnd, examine};
 use crate::storage::recovery::way_out::refuse_lost;
@@ -412,7 +412,7 @@ fn records_end(reader: &mut SegmentReader) -> Result<u64, StorageError> {
     if unreadable != Unreadable::End {
         return Ok(len);
     }
-    if reader.origin() == Origin::Java {
+    if reader.origin() == SegmentOrigin::Java {
         return Ok(offset);
     }
     let path = reader.path().to_owned();
@@ -459,7 +459,7 @@ struct Groups {
 }
 
 fn read_groups(reader: &mut SegmentReader, from: u64) -> Result<Groups, StorageError> {
-    let is_own = reader.origin() != Origin::Java;
+    let is_own = reader.origin() != SegmentOrigin::Java;
     let (mut last_group, mut last_good) = (from, 0);
     let is_refused = loop {
         match reader.next()? {

@@ -13,7 +13,7 @@ use crate::storage::files::directory::DataDirectory;
 use crate::storage::files::file_name::{FileName, RAFT_STATE};
 use crate::storage::files::seal;
 use crate::storage::log::audit::Writer;
-use crate::storage::log::segment_reader::{Origin, SegmentReader};
+use crate::storage::log::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::recovery::examine::writers;
 use crate::storage::replay::SnapshotOrigin;
 use crate::storage::snapshot::reader;
@@ -89,8 +89,8 @@ pub fn purge_behind(
             Err(error) => return Err(error),
         };
         let may_go = match origin {
-            Some(Origin::Own { .. }) => true,
-            Some(Origin::Java) => is_released(zxid) || purged.leave(disk, &path)?,
+            Some(SegmentOrigin::Own { .. }) => true,
+            Some(SegmentOrigin::Java) => is_released(zxid) || purged.leave(disk, &path)?,
             None => false,
         };
         if may_go {

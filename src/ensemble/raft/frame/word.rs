@@ -11,7 +11,7 @@ use super::{
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::disk_room::Room;
+use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::{Stream, TreeDigest, TreeVersion, Word};
 
@@ -67,11 +67,11 @@ pub(super) fn put_word(out: &mut BytesMut, word: &Word) {
         Word::Room(room) => {
             out.put_u8(ROOM);
             out.put_u8(match room {
-                Room::Enough => 0,
-                Room::Scarce => 1,
-                Room::Least => 2,
-                Room::Full => 3,
-                Room::Nothing => 4,
+                DiskSpace::Enough => 0,
+                DiskSpace::Scarce => 1,
+                DiskSpace::Least => 2,
+                DiskSpace::Full => 3,
+                DiskSpace::Nothing => 4,
             });
         }
     }
@@ -134,13 +134,13 @@ impl Input<'_> {
         Ok(TreeDigest { zxid, version, digest: self.take()? })
     }
 
-    fn room(&mut self) -> Result<Room, FrameError> {
+    fn room(&mut self) -> Result<DiskSpace, FrameError> {
         Ok(match self.take::<u8>()? {
-            0 => Room::Enough,
-            1 => Room::Scarce,
-            2 => Room::Least,
-            3 => Room::Full,
-            4 => Room::Nothing,
+            0 => DiskSpace::Enough,
+            1 => DiskSpace::Scarce,
+            2 => DiskSpace::Least,
+            3 => DiskSpace::Full,
+            4 => DiskSpace::Nothing,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -17,7 +17,7 @@ use crate::engine::decide::tracker::Attached;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Clients, Kind};
+use crate::ensemble::{Answer, Clients, RequestKind};
 
 /// What clients of a server are told, in its order.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Clients for Seen {
     fn answer(
         &self,
         origin: &Origin,
-        _: Kind<'_>,
+        _: RequestKind<'_>,
         zxid: Zxid,
         _: Option<&str>,
         answer: Answer<'_>,

@@ -12,8 +12,8 @@ use super::ways::Lost;
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::Promised;
-use crate::ensemble::callers::{Claim, Verdict};
-use crate::ensemble::from_peer::{FromPeer, Refused};
+use crate::ensemble::callers::{Claim, Ruling};
+use crate::ensemble::from_peer::{FromPeer, PeerRefused};
 use crate::ensemble::introduction::ProcessId;
 use crate::ensemble::ways::Way;
 use crate::storage::sim::{Fault, SimDisk};
@@ -65,12 +65,12 @@ impl World {
     pub(super) fn is_let_in(&mut self, from: usize, to: usize) -> bool {
         let life = self.servers[from].life;
         let refused = match self.judge(to, from) {
-            _ if self.refuses(to, from) => Some(Refused::Removed),
-            Verdict::Welcome => None,
-            Verdict::Replaced => Some(Refused::Replaced),
-            Verdict::Older(_) if self.flaw == Flaw::CopyLetIn => None,
-            Verdict::Older(_) => Some(Refused::Older),
-            Verdict::Occupied => {
+            _ if self.refuses(to, from) => Some(PeerRefused::Removed),
+            Ruling::Welcome => None,
+            Ruling::Replaced => Some(PeerRefused::Replaced),
+            Ruling::Older(_) if self.flaw == Flaw::CopyLetIn => None,
+            Ruling::Older(_) => Some(PeerRefused::Older),
+            Ruling::Occupied => {
                 self.probe(to, from);
                 return false;
             }
@@ -82,10 +82,10 @@ impl World {
             return false;
         }
         match self.judge(from, to) {
-            Verdict::Welcome => true,
-            Verdict::Older(_) => self.flaw == Flaw::CopyLetIn,
-            Verdict::Replaced => false,
-            Verdict::Occupied => {
+            Ruling::Welcome => true,
+            Ruling::Older(_) => self.flaw == Flaw::CopyLetIn,
+            Ruling::Replaced => false,
+            Ruling::Occupied => {
                 self.probe(from, to);
                 false
             }
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// What one server makes of the process of another one.
-    fn judge(&self, at: usize, caller: usize) -> Verdict {
+    fn judge(&self, at: usize, caller: usize) -> Ruling {
         let (server, by) = (&self.servers[caller], &self.servers[at]);
         let claim = Claim {
             process: process(caller, server.life),
@@ -101,7 +101,7 @@ impl World {
             promised: server.claimed,
         };
         let heard = by.hears.get(&caller).map(|line| process(caller, line.life));
-        by.callers.get(&caller).map_or(Verdict::Welcome, |its| its.judge(claim, heard))
+        by.callers.get(&caller).map_or(Ruling::Welcome, |its| its.judge(claim, heard))
     }
 
     /// The process that is heard is asked whether it lives. It is gone.
@@ -168,7 +168,7 @@ impl World {
             let verdict = server.callers.get(&at).map(|callers| callers.judge(claim, None));
             server.member.is_some()
                 && now >= server.frozen_until
-                && matches!(verdict, Some(Verdict::Older(_)))
+                && matches!(verdict, Some(Ruling::Older(_)))
         };
         *id == self.servers[at].id
             && self.is_whole()

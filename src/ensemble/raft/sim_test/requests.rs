@@ -16,7 +16,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Kind, Share};
+use crate::ensemble::{RequestKind, Share};
 
 impl World {
     /// A connection ends.
@@ -199,7 +199,7 @@ impl World {
                     Some(fresh) => {
                         seen.events(&events);
                         let zxid = database.last_zxid();
-                        seen.answer(&origin, Kind::Read(fresh), zxid, None, answer);
+                        seen.answer(&origin, RequestKind::Read(fresh), zxid, None, answer);
                     }
                     None => seen.close(id),
                 }

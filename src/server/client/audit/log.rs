@@ -16,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 
 use super::form::Lines;
-use super::noted::Change;
-use super::room::{Held, Room};
+use super::noted::NotedChange;
+use super::room::{AuditRoom, Held};
 use super::sink::{self, Sink};
 use super::{Came, Fact, Outcome};
 use crate::config::AuditTo;
@@ -84,7 +84,7 @@ pub(in crate::server) struct Audit {
     changed: Condvar,
     /// For facts that are not written: of requests on their way, and of entries. At half of the
     /// most clients wait with further changes; beyond it lines are lost.
-    room: Arc<Room>,
+    room: Arc<AuditRoom>,
     /// Answers after entries up to this number may leave.
     open: AtomicU64,
     is_failing: AtomicBool,
@@ -126,7 +126,7 @@ impl Audit {
         Self {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            room: Arc::new(Room::new(held_max)),
+            room: Arc::new(AuditRoom::new(held_max)),
             open: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
             fails_closed,
@@ -149,7 +149,7 @@ impl Audit {
     /// for.
     pub(in crate::server) fn answered(
         &self,
-        Change { asked, held }: Change,
+        NotedChange { asked, held }: NotedChange,
         came: Came,
         connection: &Arc<Connection>,
     ) -> u64 {
@@ -157,7 +157,7 @@ impl Audit {
     }
 
     /// A request has lost its connection: it may be done or not.
-    pub(in crate::server) fn never_answered(&self, Change { asked, held }: Change) {
+    pub(in crate::server) fn never_answered(&self, NotedChange { asked, held }: NotedChange) {
         self.put(Fact::Request(asked, Came::Invoked), held, None);
     }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use jute::protocol::Request;
 
 use super::room::Held;
-use super::{Asked, Audit, Users};
+use super::{AskedChange, Audit, Users};
 use crate::engine::access::acl::Identities;
 use crate::engine::session::SessionId;
 
 /// A change with the orderer.
 #[derive(Debug)]
-pub(in crate::server) struct Change {
-    pub(super) asked: Asked,
+pub(in crate::server) struct NotedChange {
+    pub(super) asked: AskedChange,
     pub(super) held: Held,
 }
 
@@ -22,7 +22,7 @@ pub(in crate::server) struct Change {
 #[derive(Debug, Default)]
 pub(in crate::server) struct Noted {
     /// Of each the change; nothing of a read.
-    requests: VecDeque<Option<Change>>,
+    requests: VecDeque<Option<NotedChange>>,
     /// Who the client has shown to be, as lines name it.
     users: Option<Users>,
     /// Of how many identities the whole names were told.
@@ -49,7 +49,7 @@ impl Noted {
         self.requests.push_back(asked.map(|asked| {
             let mut held = room.unwrap_or_else(|| audit.held());
             held.set(asked.weight_if_done());
-            Change { asked, held }
+            NotedChange { asked, held }
         }));
     }
 
@@ -71,20 +71,20 @@ impl Noted {
         session: SessionId,
         identities: &Identities,
         address: IpAddr,
-    ) -> Option<Asked> {
+    ) -> Option<AskedChange> {
         let users = self.users.get_or_insert_with(|| Users::of(identities));
-        let asked = Asked::of(request, session, Arc::clone(&users.text), address)?;
+        let asked = AskedChange::of(request, session, Arc::clone(&users.text), address)?;
         let news = if users.is_cut { identities.all().get(self.told..) } else { None };
         Some(asked.with_names(news.unwrap_or_default()))
     }
 
     /// The orderer is done with the first of them.
-    pub(in crate::server) fn pop(&mut self) -> Option<Change> {
+    pub(in crate::server) fn pop(&mut self) -> Option<NotedChange> {
         self.requests.pop_front().flatten()
     }
 
     /// The connection is gone.
-    pub(in crate::server) fn take_all(&mut self) -> impl Iterator<Item = Change> + use<> {
+    pub(in crate::server) fn take_all(&mut self) -> impl Iterator<Item = NotedChange> + use<> {
         std::mem::take(&mut self.requests).into_iter().flatten()
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, Notify};
 
 /// How much there may be, and how much there is.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AuditRoom {
     max: usize,
     bytes: AtomicUsize,
     /// Those who wait have it one after the other, and have taken their room when they go on: no
@@ -18,7 +18,7 @@ pub(super) struct Room {
     freed: Notify,
 }
 
-impl Room {
+impl AuditRoom {
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,
@@ -59,7 +59,7 @@ impl Room {
         bytes: usize,
         is_enough: impl Fn() -> bool + Send,
     ) -> Held {
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = AuditWaiter::new(&self.waiting);
         let _turn = self.turn.lock().await;
         loop {
             let freed = self.freed.notified();
@@ -86,16 +86,16 @@ impl Room {
 }
 
 /// Somebody waits, until he has what he waits for or is gone.
-struct Waiting<'a>(&'a AtomicUsize);
+struct AuditWaiter<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> AuditWaiter<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::SeqCst);
         Self(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for AuditWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -105,7 +105,7 @@ impl Drop for Waiting<'_> {
 #[derive(Debug)]
 pub(in crate::server) struct Held {
     bytes: usize,
-    of: Arc<Room>,
+    of: Arc<AuditRoom>,
 }
 
 impl Held {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn those_who_wait_go_on_one_by_one_and_with_what_they_take() {
-        let room = Arc::new(Room::new(200));
+        let room = Arc::new(AuditRoom::new(200));
         let mut first = room.nothing();
         first.set(150);
         assert!(!room.is_free());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn who_goes_away_keeps_nobody_waiting() {
-        let room = Arc::new(Room::new(200));
+        let room = Arc::new(AuditRoom::new(200));
         let mut first = room.nothing();
         first.set(100);
         let mut context = Context::from_waker(Waker::noop());

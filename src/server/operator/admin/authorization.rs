@@ -34,7 +34,7 @@ pub(super) enum Needs {
 
 /// Why a command is not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum NotRun {
     Missing,
     NotAuthenticated,
     NotAuthorized,
@@ -42,7 +42,7 @@ pub(super) enum Refused {
     NotOverLoopback(Needs),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for NotRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "Auth info is missing for the command",
@@ -133,17 +133,16 @@ impl Asker {
         server: &Server,
         shown: Option<&HeaderValue>,
         needs: Needs,
-    ) -> Result<(), Refused> {
-        let shown = shown.ok_or(Refused::Missing)?;
-        let identities = self
-            .identities(&server.config.access, &text(shown))
-            .ok_or(Refused::NotAuthenticated)?;
+    ) -> Result<(), NotRun> {
+        let shown = shown.ok_or(NotRun::Missing)?;
+        let identities =
+            self.identities(&server.config.access, &text(shown)).ok_or(NotRun::NotAuthenticated)?;
         let identities = Identities::from(identities);
         let database = server.replica.shared();
         if !needs.is_met(&database, &identities) {
             return Err(match Needs::PassesRoot.is_met(&database, &identities) {
-                true => Refused::NotOverLoopback(needs),
-                false => Refused::NotAuthorized,
+                true => NotRun::NotOverLoopback(needs),
+                false => NotRun::NotAuthorized,
             });
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::authorization::Needs;
 use super::json::{Fields, Json};
-use super::{Answer, connections, ensemble, parameter, statistics};
+use super::{CommandAnswer, connections, ensemble, parameter, statistics};
 use crate::logging;
 use crate::message::MessageId;
 use crate::server::operator::four_letter;
@@ -114,7 +114,7 @@ impl Command {
 }
 
 /// The answer to a command.
-pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
+pub(super) fn answer(command: Command, server: &Server, query: &str) -> CommandAnswer {
     let fields: Fields = match command {
         Command::Configuration => statistics::configuration(server),
         Command::ConnectionStatReset => {
@@ -156,7 +156,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         Command::WatchSummary => connections::watch_summary(server),
         Command::ZabState => ensemble::zab_state(server),
     };
-    Answer::of(command, fields)
+    CommandAnswer::of(command, fields)
 }
 
 /// Ferrokeeper's own: shows the level of the log, and sets it from now on.

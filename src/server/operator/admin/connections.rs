@@ -15,15 +15,15 @@ use crate::ensemble::Scope;
 use crate::server::client::connection::{Connection, java_address};
 use crate::server::operator::four_letter;
 use crate::server::operator::inventory;
-use crate::server::operator::inventory::{Grouped, Kind};
+use crate::server::operator::inventory::{Grouped, InventoryKind};
 use crate::server::shared::Server;
 
 /// Of what a command takes an inventory.
-pub(super) const fn inventory(command: Command) -> Option<Kind> {
+pub(super) const fn inventory(command: Command) -> Option<InventoryKind> {
     match command {
-        Command::Connections | Command::Stats => Some(Kind::Connections),
-        Command::Dump => Some(Kind::Sessions),
-        Command::Watches | Command::WatchesByPath => Some(Kind::Watches),
+        Command::Connections | Command::Stats => Some(InventoryKind::Connections),
+        Command::Dump => Some(InventoryKind::Sessions),
+        Command::Watches | Command::WatchesByPath => Some(InventoryKind::Watches),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::commands::Command;
-use super::{Admin, Answer};
+use super::{Admin, CommandAnswer};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
 use crate::server::figures::series::Counter;
@@ -48,8 +48,9 @@ pub(super) async fn answer(
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
-    let refuse =
-        |status, why: &str| Answer::error(Command::Restore.name(), status, why).into_response();
+    let refuse = |status, why: &str| {
+        CommandAnswer::error(Command::Restore.name(), status, why).into_response()
+    };
     if !admin.config.restore_enabled {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "admin.restore.enabled is false");
     }
@@ -73,7 +74,7 @@ pub(super) async fn answer(
     match restored {
         Ok(zxid) => {
             let fields = vec![("last_zxid".into(), zxid.0.into())];
-            Answer::of(Command::Restore, fields).into_response()
+            CommandAnswer::of(Command::Restore, fields).into_response()
         }
         Err(error) => {
             server.stats.series.count(Counter::RestoreErrors, 1);

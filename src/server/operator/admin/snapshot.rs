@@ -11,7 +11,7 @@ use futures_util::stream;
 use tokio::sync::oneshot;
 
 use super::commands::Command;
-use super::{Admin, Answer, parameter};
+use super::{Admin, CommandAnswer, parameter};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
 use crate::message::MessageId;
@@ -25,8 +25,9 @@ const SNAPSHOT_SIZE: HeaderName = HeaderName::from_static("snapshot_size");
 const PIECE: usize = 256 << 10;
 
 pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Response {
-    let refuse =
-        |status, why: &str| Answer::error(Command::Snapshot.name(), status, why).into_response();
+    let refuse = |status, why: &str| {
+        CommandAnswer::error(Command::Snapshot.name(), status, why).into_response()
+    };
     if !admin.config.snapshot_enabled {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "admin.snapshot.enabled is false");
     }
@@ -88,8 +89,8 @@ impl Taken {
         }
         let streaming = parameter(query, "streaming");
         if streaming.is_some_and(|value| !value.eq_ignore_ascii_case("true")) {
-            let answer = Answer::of(Command::Snapshot, Vec::new());
-            return Answer { headers, ..answer }.into_response();
+            let answer = CommandAnswer::of(Command::Snapshot, Vec::new());
+            return CommandAnswer { headers, ..answer }.into_response();
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.insert(CONTENT_LENGTH, size.into());

@@ -45,6 +45,6 @@ async fn who_is_taken_out_while_it_speaks_is_heard_no_more_and_told_when_it_call
     drop(spoken);
     let heeded = heed_one(&two, listener);
     let error = one.dial().await.expect_err("refused");
-    assert!(matches!(Refusal::kind_of(&error), Some(Kind::Removed)), "{error}");
+    assert!(matches!(Refusal::kind_of(&error), Some(RefusalKind::Removed)), "{error}");
     let _ = heeded.await.expect("no panic");
 }
