@@ -12,6 +12,7 @@ mod error;
 mod explain;
 mod leave;
 mod log;
+mod membership;
 mod migrate;
 mod output;
 mod place;
