@@ -11,6 +11,7 @@ mod directory;
 mod error;
 mod explain;
 mod log;
+mod membership;
 mod migrate;
 mod output;
 mod place;

@@ -74,7 +74,7 @@ pub use recovery::way_out::{is_member, logs_reach_back, was_member};
 pub use recovery::whose::{Whose, record_of, refuse_unreadable_end, whose};
 pub use recovery::{Recovered, RecoveryOptions, pass_over, recover, recover_member};
 pub(crate) use replay::Nothing;
-pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
+pub use replay::{Front, Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use snapshot::reader::{Loaded, load as load_snapshot};
 pub use snapshot::writer::{CompleteSnapshot, SnapshotWriter};
 pub(crate) use tools::aside::{begin_aside, move_history_aside};

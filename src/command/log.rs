@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::error::CommandError;
 use super::output::Output;
 use super::words::{Hex, Instant, ZxidRange, counted};
-use super::{Finding, txn};
+use super::{Finding, membership, txn};
 use crate::message::MessageId;
 use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
 
@@ -77,14 +77,18 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Finding, CommandError> 
                 return out.json(&line_for_scripts(path, record, arguments.data));
             }
             let header = &record.txn.header;
+            let (name, what) = match membership::change_of(record) {
+                Some(change) => (membership::NAME, membership::for_people(change)),
+                None => {
+                    (txn::name(&record.txn.txn), txn::for_people(&record.txn.txn, arguments.data))
+                }
+            };
             out.line(format_args!(
-                "{} {} session {} cxid {:#x} {} {}",
+                "{} {} session {} cxid {:#x} {name} {what}",
                 Hex(header.zxid),
                 Instant(header.time),
                 Hex(header.client_id),
                 header.cxid,
-                txn::name(&record.txn.txn),
-                txn::for_people(&record.txn.txn, arguments.data),
             ))
         },
         |summary| {
@@ -132,7 +136,10 @@ fn line_for_scripts(path: &Path, record: &LogRecord<'_>, with_data: bool) -> Map
     put("session", json!(Hex(header.client_id)));
     put("cxid", header.cxid.into());
     put("digest", json!(record.txn.digest.as_ref().map(|digest| Hex(digest.tree_digest))));
-    line.extend(txn::for_scripts(&record.txn.txn, with_data));
+    line.extend(match membership::change_of(record) {
+        Some(change) => membership::for_scripts(change),
+        None => txn::for_scripts(&record.txn.txn, with_data),
+    });
     line
 }
 

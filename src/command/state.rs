@@ -4,8 +4,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use jute::Acl;
-use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::{Txn, TxnRecord};
 
 use super::error::CommandError;
@@ -15,8 +13,7 @@ use super::words::counted;
 use crate::engine::database::Database;
 use crate::ensemble::Rebuild;
 use crate::storage::{
-    self, DataDirectory, Examined, LogEnd, Reading, Refused, Replay, SnapshotId, StorageError,
-    TRAILER_LEN,
+    self, DataDirectory, Examined, Front, LogEnd, Refused, Replay, StorageError, TRAILER_LEN,
 };
 
 /// How often a directory is read anew that changes meanwhile.
@@ -130,40 +127,16 @@ struct Census {
     record: Vec<u8>,
 }
 
-impl Replay for Census {
-    fn begin(&mut self, snapshot: &SnapshotId) {
-        self.inner.begin(snapshot);
+impl Front for Census {
+    fn behind(&mut self) -> &mut dyn Replay {
+        &mut self.inner
     }
 
-    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
-        self.inner.session(id, timeout_ms)
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
-        self.inner.acl(id, acl)
-    }
-
-    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
-        self.inner.node(path, node)
-    }
-
-    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
-        self.inner.end(digest)
-    }
-
-    fn again(&mut self) -> bool {
-        self.inner.again()
-    }
-
-    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
-        self.inner.progress(reading, done, total);
-    }
-
-    fn is_another_history(&self) -> bool {
+    fn finds_another_history(&self) -> bool {
         self.inner.is_another_history()
     }
 
-    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+    fn sees(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         if let Txn::Multi(parts) = &record.txn {
             self.longest_multi = self.longest_multi.max(parts.len());
         }

@@ -55,6 +55,64 @@ pub trait Replay {
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused>;
 }
 
+/// What stands before a state and looks at each transaction on its way there. The state takes all
+/// the rest as it comes.
+pub trait Front {
+    /// The state behind it.
+    fn behind(&mut self) -> &mut dyn Replay;
+
+    /// [`Replay::begin`], of which the state hears after it.
+    fn begins(&mut self, _snapshot: &SnapshotId) {}
+
+    /// The answer to [`Replay::is_another_history`].
+    fn finds_another_history(&self) -> bool;
+
+    /// [`Replay::txn`]: whether the state gets it is decided here.
+    ///
+    /// # Errors
+    /// When it cannot follow what is there.
+    fn sees(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused>;
+}
+
+impl<T: Front> Replay for T {
+    fn begin(&mut self, snapshot: &SnapshotId) {
+        self.begins(snapshot);
+        self.behind().begin(snapshot);
+    }
+
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
+        self.behind().session(id, timeout_ms)
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        self.behind().acl(id, acl)
+    }
+
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        self.behind().node(path, node)
+    }
+
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        self.behind().end(digest)
+    }
+
+    fn again(&mut self) -> bool {
+        self.behind().again()
+    }
+
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        self.behind().progress(reading, done, total);
+    }
+
+    fn is_another_history(&self) -> bool {
+        self.finds_another_history()
+    }
+
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+        self.sees(record)
+    }
+}
+
 /// A state that takes everything and keeps nothing: to find out what the files make possible.
 #[derive(Debug)]
 pub(crate) struct Nothing;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ferrokeeper::engine::database::Rules;
 use ferrokeeper::ensemble::{Rebuild, write_walk};
 use ferrokeeper::storage::{
-    Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, RecoveryOptions,
-    SnapshotWriter, recover,
+    Compression, DataDirectory, DirectoryOptions, EntryKind, EntryLog, LogEntry, LogOptions,
+    RealDisk, RecoveryOptions, SnapshotWriter, recover,
 };
+use jute::txn::{Txn, TxnHeader, TxnRecord};
 
 use crate::fixture::{SESSION, ferrokeeper, fine, java, object, own, run, spawn, text, time_of};
 
@@ -41,6 +42,55 @@ fn transactions_are_chosen_by_path_zxid_session_and_time() {
         "0x2 2026-11-21T09:01:16.010Z session 0x1000029fe520000 cxid 0x1 create /a data=\"hello\" \
          acl=world:anyone:cdrwa parentCversion=1\n"
     );
+}
+
+#[test]
+fn changes_of_the_members_are_shown_by_name() {
+    let root = tempfile::tempdir().expect("a folder");
+    let at = root.path().to_owned();
+    let options = DirectoryOptions { data_dir: at.clone(), data_log_dir: at, create: true };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let log = LogOptions { segment_len: 1 << 16, spares: 0, force_sync: false };
+    let (_, mut writer) = EntryLog::beside(Arc::new(directory), log).expect("opens");
+    let record = |index: u64, of: i64, code: i32, kind: EntryKind| {
+        let zxid = 0x1_0000_0000 + index.cast_signed();
+        let header = TxnHeader { client_id: of, cxid: 0, zxid, time: 1_700_000_000_000 };
+        let mut payload = Vec::new();
+        TxnRecord { header, txn: Txn::Error(code), digest: None }.encode(&mut payload);
+        LogEntry::new(index, kind, payload.into()).expect("a record")
+    };
+    let change = EntryKind::Membership;
+    let entries = [
+        LogEntry::blank(1, 0x1_0000_0001),
+        record(2, 3, 4, change),
+        record(3, 0x602, 7, change),
+        record(4, 0x203, 2, change),
+        record(5, 0x101, 3, change),
+        // Neither is a change: a later version's, and one of nobody's.
+        record(6, 0x101, 9, change),
+        record(7, 0x101, 3, EntryKind::Ordinary),
+    ];
+    writer.append(&entries).expect("appends");
+    writer.commit().expect("is written");
+    let dir = text(root.path());
+    let lines = fine(&["log", "show", dir]).out;
+    let said: Vec<&str> =
+        lines.lines().map(|its| its.split_once(" cxid 0x0 ").expect("one").1).collect();
+    assert_eq!(
+        said,
+        [
+            "error code=0",
+            "changeMembers seat server=3",
+            "changeMembers seat server=2 was=0x602",
+            "changeMembers vote member=0x203",
+            "changeMembers remove member=0x101",
+            "error code=9",
+            "error code=3",
+        ]
+    );
+    let lines = fine(&["log", "show", "--json", dir]).json();
+    let said = ["op", "change", "member", "session"].map(|key| lines[4][key].as_str());
+    assert_eq!(said, ["changeMembers", "remove", "0x101", "0x101"].map(Some));
 }
 
 #[test]

@@ -13,9 +13,18 @@ use crate::storage::Members;
 /// can hold is more.
 pub(super) const MEMBERS_MAX: usize = 256;
 
+// A change is written down as a transaction that failed: with one of these as its error, where
+// ZooKeeper's are negative, and with whom it is about as its session.
+const FOLLOW: i32 = 1;
+const VOTE: i32 = 2;
+const REMOVE: i32 = 3;
+const SEAT: i32 = 4;
+/// An earlier version knows no such seat, and stops at the code before it takes one.
+const SEAT_OF_LIFE: i32 = 7;
+
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum Change {
     /// A server gets a life that only follows. Above its number stands the life that its directory
     /// was, if that was taken out.
     Seat(u64),
@@ -24,31 +33,33 @@ pub(super) enum Change {
     Follow(u64),
     /// A member that has followed votes.
     Vote(u64),
+    /// A member belongs to the ensemble no more.
     Remove(u64),
 }
 
 impl Change {
     /// The change that a record of this kind writes down.
-    pub(super) fn of(record: &TxnRecord<'_>) -> Option<Self> {
+    #[must_use]
+    pub fn of(record: &TxnRecord<'_>) -> Option<Self> {
         let of = record.header.client_id.cast_unsigned();
         match record.txn {
-            Txn::Error(1) => Some(Self::Follow(of)),
-            Txn::Error(2) => Some(Self::Vote(of)),
-            Txn::Error(3) => Some(Self::Remove(of)),
-            Txn::Error(4) => u8::try_from(of).ok().map(|server| Self::Seat(server.into())),
-            Txn::Error(7) if of > u64::from(u8::MAX) => Some(Self::Seat(of)),
+            Txn::Error(FOLLOW) => Some(Self::Follow(of)),
+            Txn::Error(VOTE) => Some(Self::Vote(of)),
+            Txn::Error(REMOVE) => Some(Self::Remove(of)),
+            Txn::Error(SEAT) => u8::try_from(of).ok().map(|server| Self::Seat(server.into())),
+            Txn::Error(SEAT_OF_LIFE) if of > u64::from(u8::MAX) => Some(Self::Seat(of)),
             _ => None,
         }
     }
 
+    /// The record of it, as it is asked for.
     pub(super) fn chore(self) -> Chore {
         let (of, code) = match self {
-            Self::Follow(member) => (member, 1),
-            Self::Vote(member) => (member, 2),
-            Self::Remove(member) => (member, 3),
-            // An earlier version knows no other seats, and stops at the code before it takes one.
-            Self::Seat(asks) if asks <= u64::from(u8::MAX) => (asks, 4),
-            Self::Seat(asks) => (asks, 7),
+            Self::Follow(member) => (member, FOLLOW),
+            Self::Vote(member) => (member, VOTE),
+            Self::Remove(member) => (member, REMOVE),
+            Self::Seat(asks) if asks <= u64::from(u8::MAX) => (asks, SEAT),
+            Self::Seat(asks) => (asks, SEAT_OF_LIFE),
         };
         Chore::Remark { of: of.cast_signed(), code }
     }

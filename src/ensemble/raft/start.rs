@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use jute::Acl;
-use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
 use super::configuration::{Change, before_last};
@@ -21,7 +19,7 @@ use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
-    Compression, DataDirectory, EntryLog, Nothing, Over, RaftState, RaftStateFile, Reading,
+    Compression, DataDirectory, EntryLog, Front, Nothing, Over, RaftState, RaftStateFile,
     ReceivedSnapshot, Recovered, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId,
     SnapshotOrigin, StorageError, discard_void_log, has_come, move_data_aside,
     move_data_before_aside, pass_over, recover_member,
@@ -372,46 +370,25 @@ impl FinalOnly {
     }
 }
 
-impl Replay for FinalOnly {
-    fn begin(&mut self, snapshot: &SnapshotId) {
+impl Front for FinalOnly {
+    fn behind(&mut self) -> &mut dyn Replay {
+        &mut self.rebuild
+    }
+
+    fn begins(&mut self, snapshot: &SnapshotId) {
         self.changes.clear();
         self.index = match snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None | SnapshotOrigin::Java => 0,
         };
-        self.rebuild.begin(snapshot);
-    }
-
-    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
-        self.rebuild.session(id, timeout_ms)
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
-        self.rebuild.acl(id, acl)
-    }
-
-    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
-        self.rebuild.node(path, node)
-    }
-
-    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
-        self.rebuild.end(digest)
-    }
-
-    fn again(&mut self) -> bool {
-        self.rebuild.again()
-    }
-
-    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
-        self.rebuild.progress(reading, done, total);
     }
 
     /// The members compare their trees, and a tree that differs is loaded from the leader.
-    fn is_another_history(&self) -> bool {
+    fn finds_another_history(&self) -> bool {
         false
     }
 
-    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+    fn sees(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.index += 1;
         if self.index <= self.commit {
             return self.rebuild.txn(record);

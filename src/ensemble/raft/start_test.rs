@@ -12,7 +12,7 @@ use crate::engine::database::Rules;
 use crate::ensemble::founding::Seat;
 use crate::message::told::lines_told;
 use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{LogEntry, Members, RaftStateFile, adler32};
+use crate::storage::{LogEntry, Members, RaftStateFile, Reading, adler32};
 
 /// As a start of a server alone does, once a second.
 #[test]

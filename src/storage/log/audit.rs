@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jute::txn::TxnRecord;
 
-use super::record::{TRAILER_LEN, Trailer};
+use super::record::{EntryKind, TRAILER_LEN, Trailer};
 use super::segment_reader::{SegmentOrigin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
 use super::txn_log::follows;
@@ -53,6 +53,8 @@ pub struct LogRecord<'a> {
     pub offset: u64,
     /// Where its group begins; `None` in a log of ZooKeeper, which does not say.
     pub group: Option<u64>,
+    /// What it is to an ensemble; `None` where `group` is.
+    pub kind: Option<EntryKind>,
     /// The transaction.
     pub txn: &'a TxnRecord<'a>,
 }
@@ -143,8 +145,10 @@ impl LogAudit {
                 match reader.next()? {
                     Ok(found) => match TxnRecord::decode(found.payload) {
                         Ok((txn, rest)) => {
-                            let group = walk.record(&mut summary, found.offset, &txn, rest);
-                            each(&LogRecord { offset: found.offset, group, txn: &txn })?;
+                            let offset = found.offset;
+                            let own = walk.record(&mut summary, offset, &txn, rest);
+                            let (group, kind) = own.unzip();
+                            each(&LogRecord { offset, group, kind, txn: &txn })?;
                         }
                         Err(error) => {
                             let text = DamageReason::Decode(error).to_string();
@@ -196,14 +200,14 @@ impl Walk {
         Self { before, name, group: None, last: before.map(|before| before.last_zxid) }
     }
 
-    /// Takes in a record and says where its group begins.
+    /// Takes in a record and says where its group begins, and what it is to an ensemble.
     fn record(
         &mut self,
         summary: &mut LogSummary,
         offset: u64,
         txn: &TxnRecord<'_>,
         rest: &[u8],
-    ) -> Option<u64> {
+    ) -> Option<(u64, EntryKind)> {
         let (zxid, time) = (txn.header.zxid, txn.header.time);
         let is_own = summary.writer == Some(Writer::Ferrokeeper);
         if summary.txns == 0 {
@@ -235,7 +239,7 @@ impl Walk {
             summary.problem(offset, text);
         }
         self.group = Some(begin);
-        Some(begin)
+        Some((begin, trailer.kind))
     }
 
     fn first(&self, summary: &mut LogSummary, offset: u64, zxid: i64) {

@@ -7,8 +7,6 @@
 
 use std::path::PathBuf;
 
-use jute::Acl;
-use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
 use super::log_scan::LogScan;
@@ -19,7 +17,7 @@ use crate::storage::files::directory::{DataDirectory, refuse_half_restored};
 use crate::storage::log::audit::Writer;
 use crate::storage::log::segment_reader::SegmentReader;
 use crate::storage::recovery::way_out::refuse_lost;
-use crate::storage::replay::{Nothing, Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
+use crate::storage::replay::{Front, Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use crate::storage::snapshot::reader;
 
 /// What was found.
@@ -221,41 +219,20 @@ struct Examining {
     reached: bool,
 }
 
-impl Replay for Bounded<'_> {
-    fn begin(&mut self, snapshot: &SnapshotId) {
+impl Front for Bounded<'_> {
+    fn behind(&mut self) -> &mut dyn Replay {
+        self.inner
+    }
+
+    fn begins(&mut self, _snapshot: &SnapshotId) {
         self.state = Examining::default();
-        self.inner.begin(snapshot);
     }
 
-    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
-        self.inner.session(id, timeout_ms)
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
-        self.inner.acl(id, acl)
-    }
-
-    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
-        self.inner.node(path, node)
-    }
-
-    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
-        self.inner.end(digest)
-    }
-
-    fn again(&mut self) -> bool {
-        self.inner.again()
-    }
-
-    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
-        self.inner.progress(reading, done, total);
-    }
-
-    fn is_another_history(&self) -> bool {
+    fn finds_another_history(&self) -> bool {
         self.is_alone && self.inner.is_another_history()
     }
 
-    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+    fn sees(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         let header = &record.header;
         if header.zxid > self.zxid_max {
             self.state.reached = true;
