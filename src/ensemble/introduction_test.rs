@@ -8,10 +8,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::*;
+use crate::ensemble::standing::Begins;
 use crate::storage::RaftStateFile;
 
 #[path = "introduction_test/asking.rs"]

@@ -2,13 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use jute::protocol::Request;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::disk_room::DiskSpace;
 use super::freshness::{Fresh, Freshness};
 use crate::engine::database::Database;
-use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 
@@ -76,8 +74,8 @@ impl Replica {
 
     /// Whether a request may be answered now, as far as its age goes. To be asked before it is;
     /// [`Self::fresh`] has the last word.
-    pub fn may_answer(&self, request: &Request<'_>, now: Monotonic) -> bool {
-        self.bound(Effect::of(request).shows_tree()).is_none_or(|its| its.is_young(now))
+    pub fn may_answer(&self, shows_tree: bool, now: Monotonic) -> bool {
+        self.bound(shows_tree).is_none_or(|its| its.is_young(now))
     }
 
     /// Looks whether an answer from this state may be told. To be called after the read, with what

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::ensemble::{FIRST_LIFE, member_id};
@@ -647,74 +647,6 @@ fn who_is_busy_is_waited_for() {
         let others = BTreeMap::from([(1, is.standing(Some(2))), (4, Standing::Busy(Busy::Reads))]);
         let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
         assert_eq!(round.step(true), step, "{is:?}");
-    }
-}
-
-/// One that ends whenever it has read for a while, and is started again, does not keep the others
-/// from going on for ever.
-#[test]
-fn only_the_first_process_of_a_server_that_is_busy_takes_time_back() {
-    let second = Duration::from_secs(1);
-    for (rounds, waited) in [
-        // Nobody was ever busy.
-        (vec![None, None, None], 3),
-        (vec![None, Some(7), None], 1),
-        // It misses a question.
-        (vec![Some(7), None, None, Some(7)], 0),
-        (vec![Some(7), None, None, Some(7), None], 1),
-        (vec![Some(7), None, Some(8), None, Some(9)], 4),
-    ] {
-        let (mut patience, mut now) = (Patience::default(), Duration::ZERO);
-        for busy in &rounds {
-            now += second;
-            patience.heard(busy.map(|process| (3, process)).into_iter(), [].into_iter(), now);
-        }
-        assert_eq!(patience.waited(now), second * waited, "{rounds:?}");
-    }
-}
-
-/// It came to the end of what it did, and has another reason to be started again.
-#[test]
-fn a_server_that_has_said_what_it_is_may_be_busy_anew() {
-    let second = Duration::from_secs(1);
-    for (says, waited) in [(3, 0), (1, 2)] {
-        let mut patience = Patience::default();
-        patience.heard([(3, 7)].into_iter(), [].into_iter(), second);
-        patience.heard([].into_iter(), [says].into_iter(), 2 * second);
-        patience.heard([(3, 8)].into_iter(), [].into_iter(), 3 * second);
-        assert_eq!(patience.waited(3 * second), second * waited, "{says}");
-    }
-}
-
-/// It may answer at last what is asked of it, however long the others have gone on without it.
-#[test]
-fn a_founder_that_answers_is_not_given_up() {
-    let second = Duration::from_secs(1);
-    let first = member_id(1, FIRST_LIFE);
-    let founder = (1, member(first, 7, &[3], true));
-    let others = [
-        vec![],
-        vec![(2, member(member_id(2, FIRST_LIFE), 7, &[], true))],
-        // It is not the one that is awaited.
-        vec![(1, member(first, 8, &[3], true))],
-        vec![(1, member(member_id(1, 9), 7, &[3], true))],
-        vec![(1, Standing::Busy(Busy::Reads))],
-    ];
-    for others in others {
-        let (mut absence, mut absent) = (Absence::default(), Vec::new());
-        for (at, is_there) in [(10, false), (15, false), (16, true), (17, false), (19, false)] {
-            let mut heard: BTreeMap<u8, Standing> = others.iter().cloned().collect();
-            if is_there {
-                heard.extend([founder.clone()]);
-            }
-            absent.push(absence.heard((first, 7), &heard, at * second).as_secs());
-        }
-        assert_eq!(absent, [0, 5, 0, 1, 3], "{others:?}");
-        // Whoever is awaited next has been silent for no time.
-        let others = BTreeMap::new();
-        let next = (member_id(2, FIRST_LIFE), 9);
-        let absent = [19, 20].map(|at| absence.heard(next, &others, at * second).as_secs());
-        assert_eq!(absent, [0, 1]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Who counts for nothing in a majority: members that do not vote, and what servers hold that do
 //! not.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::ensemble::{FIRST_LIFE, member_id};
 

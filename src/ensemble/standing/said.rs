@@ -5,10 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Base, Begins, Busy, Holding, Left, OfLine, Returning, Round, Servers, Standing, blank, busy,
-    empty, voting, without_base,
-};
+use super::heard::{blank, busy, empty, voting, without_base};
+use super::{Base, Begins, Busy, Holding, Left, OfLine, Returning, Round, Servers, Standing};
 use crate::storage::MOVE_ASIDE;
 
 /// For an operator, after that servers belong to two ensembles.

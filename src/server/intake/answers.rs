@@ -14,6 +14,7 @@ use crate::engine::answer::read::{self, Caller, Most};
 use crate::engine::effect::Effect;
 use crate::engine::path;
 use crate::engine::time::Monotonic;
+use crate::engine::watch::Event;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Fresh, Shared};
 use crate::message::MessageId;
@@ -140,7 +141,12 @@ impl<'a> Answers<'a> {
         self.spent >= ANSWERS_A_HOLD
     }
 
-    fn read(&mut self, header: &RequestHeader, request: &Request<'_>) -> Option<Step> {
+    fn read(
+        &mut self,
+        header: &RequestHeader,
+        effect: Effect,
+        request: &Request<'_>,
+    ) -> Option<Step> {
         let hold = self.hold.get_or_insert_with(|| self.server.replica.shared());
         let identities = self.connection.identities();
         let caller = Caller {
@@ -179,14 +185,9 @@ impl<'a> Answers<'a> {
         if len > SMALL && !is_data && !self.room.take(unread, len) {
             return Some(Step::NeedsUnread(len));
         }
-        self.shows_tree |= Effect::of(request).shows_tree();
+        self.shows_tree |= effect.shows_tree();
         self.out.reserve(len);
-        for event in &events {
-            let before = self.out.len() + LENGTH_LEN;
-            put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
-            self.events.0 += 1;
-            self.events.1 += (self.out.len() - before) as u64;
-        }
+        put_events(&mut self.out, &mut self.events, &events);
         let is_ping = matches!(request, Request::Ping);
         let xid = if is_ping { xid::PING } else { header.xid };
         self.zxid = hold.last_zxid();
@@ -209,7 +210,12 @@ impl<'a> Answers<'a> {
     }
 
     /// Answers a request that is not for the orderer.
-    pub(super) fn take(&mut self, header: &RequestHeader, request: &Request<'_>) -> Option<Step> {
+    pub(super) fn take(
+        &mut self,
+        header: &RequestHeader,
+        effect: Effect,
+        request: &Request<'_>,
+    ) -> Option<Step> {
         let xid = header.xid;
         match request {
             Request::Auth(packet) => {
@@ -232,7 +238,7 @@ impl<'a> Answers<'a> {
                 self.put(xid, Zxid::ZERO, Ok(auth::no_sasl()));
                 None
             }
-            request => self.read(header, request),
+            request => self.read(header, effect, request),
         }
     }
 
@@ -308,6 +314,16 @@ impl<'a> Answers<'a> {
             self.server.stats.series.count(Counter::ResponseBytes, sum);
         }
         true
+    }
+}
+
+/// Puts events before the answer that caught up on them, and counts them and their bytes.
+fn put_events(out: &mut BytesMut, counted: &mut (u64, u64), events: &[Event]) {
+    for event in events {
+        let before = out.len() + LENGTH_LEN;
+        put_event(out, event.zxid.0, event.event_type, &event.path);
+        counted.0 += 1;
+        counted.1 += (out.len() - before) as u64;
     }
 }
 

@@ -16,7 +16,10 @@ async fn an_answer_that_is_too_old_by_now_is_not_told_and_those_before_it_are() 
     let mut reads = Reads::default();
     let mut answers = Answers::new(&connection, &server, received, None, &mut reads);
     let get = Request::GetData(WatchRequest { path: "/".into(), watch: false });
-    assert_eq!(answers.take(&RequestHeader { xid: 1, op: OpCode::GetData.code() }, &get), None);
+    assert_eq!(
+        answers.take(&RequestHeader { xid: 1, op: OpCode::GetData.code() }, Effect::of(&get), &get),
+        None
+    );
     assert!(!answers.publish());
     drop(answers);
     assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, told));

@@ -286,9 +286,9 @@ impl Requests {
                 return Fate::Stays(Step::NeedsAuditRoom(audit_weight(connection, &request)));
             }
         }
-        let is_late = !server.replica.may_answer(&request, first.received);
+        let is_late = !server.replica.may_answer(effect.shows_tree(), first.received);
         if self.belongs_to_orderer(effect, first.is_alone, is_late) {
-            return self.submit_first(connection, first, request, answers);
+            return self.submit_first(connection, first, (effect, request), answers);
         }
         if first.is_alone && is_late {
             self.came = Some(answers.received());
@@ -302,7 +302,7 @@ impl Requests {
         if let Some(step) = first.must_wait(answers) {
             return Fate::Stays(step);
         }
-        match answers.take(first.header, &request) {
+        match answers.take(first.header, effect, &request) {
             Some(step @ (Step::List(_) | Step::WatchAgain | Step::NeedsUnread(_))) => {
                 self.came = Some(answers.received());
                 Fate::Stays(step)
@@ -316,7 +316,7 @@ impl Requests {
         &mut self,
         connection: &Connection,
         first: &First<'_>,
-        request: Request<'_>,
+        (effect, request): (Effect, Request<'_>),
         answers: &mut Answers<'_>,
     ) -> Fate {
         let server = answers.server();
@@ -346,7 +346,7 @@ impl Requests {
         if is_close {
             connection.leave_after_answer();
         }
-        self.reads_in_flight += usize::from(Effect::of(&request).is_read());
+        self.reads_in_flight += usize::from(effect.is_read());
         let xid = if request == Request::Ping { xid::PING } else { first.header.xid };
         let origin = origin(connection, xid, identities, received);
         let room = Some(Share::new(room, large));

@@ -166,7 +166,7 @@ impl World {
                 let local = server.clock.read(now).monotonic;
                 let began = connection.hold_began.take();
                 if began.is_none() && effect.shows_tree() {
-                    if !member.replica().may_answer(&request, local) {
+                    if !member.replica().may_answer(effect.shows_tree(), local) {
                         return self.wait_for_round(at, id, local);
                     }
                     let frozen = std::mem::take(&mut server.stops_in_read);
@@ -211,7 +211,7 @@ impl World {
                 continue;
             }
             let local = server.clock.read(self.timeline.now()).monotonic;
-            let is_late = !member.replica().may_answer(&request, local);
+            let is_late = !member.replica().may_answer(effect.shows_tree(), local);
             if (effect.can_be_large() || is_late) && connection.with_orderer > 0 {
                 return Ok(());
             }

@@ -1,5 +1,7 @@
-use super::super::standing::{OfLine, without_any_base};
 use super::*;
+use crate::ensemble::raft::{FIRST_LIFE, KnownMembers, member_id, of_line};
+use crate::ensemble::standing::{Base, OfLine};
+use crate::storage::{Members, RaftState};
 
 const VOTERS: [u8; 3] = [1, 2, 3];
 const LIMIT: Duration = Duration::from_secs(1);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::*;
 use crate::engine::database::Rules;
-use crate::ensemble::raft::Ensemble;
-
-use crate::ensemble::standing::{OfLine, Servers};
+use crate::ensemble::raft::{Before, Ensemble, FIRST_LIFE, member_id};
+use crate::ensemble::standing::{Base, Busy, OfLine, Servers};
 use crate::storage::sim::SimDisk;
-use crate::storage::{DirectoryOptions, LogOptions, Over, RecoveryOptions};
+use crate::storage::{
+    DataDirectory, DirectoryOptions, LogOptions, Members, Over, RaftState, RecoveryOptions,
+};
 
 const LIMIT: u64 = 10;
 const ENSEMBLE: u64 = 7;
