@@ -20,9 +20,9 @@ use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Front, Nothing, Over, RaftState, RaftStateFile,
-    ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
-    StorageError, discard_void_log, has_come, move_data_aside, move_data_before_aside, pass_over,
-    recover_member,
+    ReceivedSnapshot, Recovered, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId,
+    SnapshotOrigin, StorageError, discard_void_log, has_come, move_data_aside,
+    move_data_before_aside, pass_over, recover_member,
 };
 
 /// How a member keeps its data.
@@ -153,33 +153,12 @@ impl Ensemble {
         is_checked: bool,
     ) -> Result<Started, EnsembleError> {
         let mut promises = self.promises(&directory)?;
-        let RaftState { id, base, ensemble, founds, clears, own, replaces, .. } = *promises.get();
-        if founds {
+        let was = promises.get().clone();
+        if was.founds {
             Before::read(Arc::clone(&directory), self)?.begin(&mut promises)?;
         }
-        if clears {
-            let folder = aside(id, ensemble);
-            let zxid = format_args!("{:#x}", own.1);
-            if base == 0 {
-                // Not only when the ensemble's data has come: whoever has a seat may be sent the
-                // log from its first entry on, and has no other place for that.
-                tracing::info!(
-                    zxid,
-                    folder,
-                    way_back = directory.back_command(&folder),
-                    "the data that this directory held before it joined the ensemble is moved aside and kept; if all other \
-                     members are lost for good before this server has loaded the ensemble's data, stop it, run the command in \
-                     `way_back`, and start it: this data then counts again"
-                );
-                move_data_aside(&directory, &folder)?;
-            } else if replaces != 0 && self.has_come(&directory, replaces, is_checked)? {
-                tracing::info!(
-                    zxid,
-                    folder,
-                    "the data that this directory held before it joined the ensemble is moved aside and kept"
-                );
-                move_data_before_aside(&directory, replaces, &folder)?;
-            } else {
+        if was.clears {
+            if !self.clears_before(&directory, &was, is_checked)? {
                 // Its founder's disk may be lost before the base has come. Until then what lies
                 // here is what it has.
                 return self.start_beside(directory, promises);
@@ -187,42 +166,12 @@ impl Ensemble {
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
-        if replaces != 0 {
-            // Of an earlier version, or of a disk that rots: the log goes for nothing from which no
-            // start can be made.
-            let shown = match is_checked {
-                true => discard_void_log(&directory, replaces, &mut Nothing)?,
-                false => {
-                    let mut rebuild = Rebuild::new(self.seed, self.rules);
-                    discard_void_log(&directory, replaces, &mut rebuild)?
-                }
-            };
-            let shown = shown.unwrap_or(0);
-            let promised = promises.get().clone();
-            // Without the snapshot, an older one must never be enough again.
-            let commit = promised.commit.max(shown);
-            promises.save(RaftState { replaces: 0, commit, ..promised })?;
+        if was.replaces != 0 {
+            self.ends_replacing(&directory, &mut promises, was.replaces, is_checked)?;
         }
-        // Logs without a snapshot are no state that the others have counted this member for: they
-        // have it all.
-        let options = RecoveryOptions { trust_empty: false, ..self.recovery };
-        let (commit, recovered, replay) = loop {
-            let RaftState { commit, configured_at, ref members, .. } = *promises.get();
-            let rebuild = Rebuild::new(self.seed, self.rules).of_member();
-            let mut replay = FinalOnly::new(rebuild, commit);
-            let recovered = recover_member(&directory, options, &mut replay)?;
-            // Who knows members of two changes ago could elect with one who has gone: what the log
-            // alone shows to be final counts before it votes.
-            let Some((members, at)) = before_last(members, configured_at, &replay.changes) else {
-                break (commit, recovered, replay);
-            };
-            drop(recovered);
-            let state = promises.get().clone();
-            let commit = commit.max(at);
-            promises.save(RaftState { members, configured_at: at, commit, ..state })?;
-        };
+        let (commit, recovered, replay) = self.recover(&directory, &mut promises)?;
         if promises.get().is_removed() {
-            return Err(EnsembleError::Replaced { life: life_of(id) });
+            return Err(EnsembleError::Replaced { life: life_of(was.id) });
         }
         let index = match recovered.snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
@@ -242,7 +191,7 @@ impl Ensemble {
         let disk = directory.disk().as_ref();
         SessionSecret::install(secret.as_ref(), disk, directory.snapshots())?;
         let (log, snapshot) = (recovered.log, recovered.snapshot);
-        let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
+        let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, was.base)?;
         let last = log.last_index();
         if last < commit {
             let command = directory.aside_command();
@@ -258,6 +207,92 @@ impl Ensemble {
 }
 
 impl Ensemble {
+    /// Moves aside what the directory held before the ensemble, if it may go yet. Whether it did.
+    fn clears_before(
+        &self,
+        directory: &DataDirectory,
+        was: &RaftState,
+        is_checked: bool,
+    ) -> Result<bool, EnsembleError> {
+        let RaftState { id, base, ensemble, own, replaces, .. } = *was;
+        let folder = aside(id, ensemble);
+        let zxid = format_args!("{:#x}", own.1);
+        if base == 0 {
+            // Not only when the ensemble's data has come: whoever has a seat may be sent the
+            // log from its first entry on, and has no other place for that.
+            tracing::info!(
+                zxid,
+                folder,
+                way_back = directory.back_command(&folder),
+                "the data that this directory held before it joined the ensemble is moved aside and kept; if all other \
+                 members are lost for good before this server has loaded the ensemble's data, stop it, run the command in \
+                 `way_back`, and start it: this data then counts again"
+            );
+            move_data_aside(directory, &folder)?;
+        } else if replaces != 0 && self.has_come(directory, replaces, is_checked)? {
+            tracing::info!(
+                zxid,
+                folder,
+                "the data that this directory held before it joined the ensemble is moved aside and kept"
+            );
+            move_data_before_aside(directory, replaces, &folder)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// The snapshot that was to take the place of the log has come, or never will.
+    fn ends_replacing(
+        &self,
+        directory: &DataDirectory,
+        promises: &mut RaftStateFile,
+        replaces: i64,
+        is_checked: bool,
+    ) -> Result<(), EnsembleError> {
+        // Of an earlier version, or of a disk that rots: the log goes for nothing from which no
+        // start can be made.
+        let shown = match is_checked {
+            true => discard_void_log(directory, replaces, &mut Nothing)?,
+            false => {
+                let mut rebuild = Rebuild::new(self.seed, self.rules);
+                discard_void_log(directory, replaces, &mut rebuild)?
+            }
+        };
+        let shown = shown.unwrap_or(0);
+        let promised = promises.get().clone();
+        // Without the snapshot, an older one must never be enough again.
+        let commit = promised.commit.max(shown);
+        promises.save(RaftState { replaces: 0, commit, ..promised })?;
+        Ok(())
+    }
+
+    /// What is final, and up to where: what the promises say, or what the log alone shows.
+    fn recover(
+        &self,
+        directory: &DataDirectory,
+        promises: &mut RaftStateFile,
+    ) -> Result<(u64, Recovered, FinalOnly), EnsembleError> {
+        // Logs without a snapshot are no state that the others have counted this member for: they
+        // have it all.
+        let options = RecoveryOptions { trust_empty: false, ..self.recovery };
+        loop {
+            let RaftState { commit, configured_at, ref members, .. } = *promises.get();
+            let rebuild = Rebuild::new(self.seed, self.rules).of_member();
+            let mut replay = FinalOnly::new(rebuild, commit);
+            let recovered = recover_member(directory, options, &mut replay)?;
+            // Who knows members of two changes ago could elect with one who has gone: what the log
+            // alone shows to be final counts before it votes.
+            let Some((members, at)) = before_last(members, configured_at, &replay.changes) else {
+                return Ok((commit, recovered, replay));
+            };
+            drop(recovered);
+            let state = promises.get().clone();
+            let commit = commit.max(at);
+            promises.save(RaftState { members, configured_at: at, commit, ..state })?;
+        }
+    }
+
     fn has_come(
         &self,
         directory: &DataDirectory,
