@@ -13,11 +13,14 @@
 //! no entry that it has acknowledged goes with the log. If none comes, the log goes on for a while,
 //! because others may need it, and then it asks again. A leader hands over first.
 
+mod judge;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
+use self::judge::{Answer, Judged, judge, push};
 use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
@@ -29,9 +32,6 @@ use crate::message::MessageId;
 
 /// Ticks between two words of a leader on its tree.
 const SAY_TICKS: u32 = 20;
-/// What was said last of a member's tree is kept, for members that answer late: some four minutes.
-/// What the tree itself keeps is less often, and reaches further back.
-const SAID_MAX: usize = 256;
 /// Words of a member whose tree differs before it is told that nobody knows whose is right: the
 /// others may be late.
 const WORDS_UNDECIDED: u32 = 3;
@@ -42,55 +42,6 @@ const HOLD_TICKS_MAX: u32 = 16 * HOLD_TICKS;
 const GO_ON: u32 = 3;
 /// Between two attempts to hand over.
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
-
-/// What a leader knows of another member's tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Answer {
-    last: TreeDigest,
-    /// What differed, oldest first: another member may answer for the same transaction only later.
-    differing: VecDeque<TreeDigest>,
-    /// After which transaction it was first seen to differ.
-    differs_from: Option<Zxid>,
-    /// How often it has differed since.
-    words: u32,
-    /// Whether it was told that it is wrong, or that nobody knows.
-    is_told: bool,
-    is_doubt_told: bool,
-}
-
-impl Answer {
-    const fn that_agrees(last: TreeDigest) -> Self {
-        let differing = VecDeque::new();
-        Self { last, differing, differs_from: None, words: 0, is_told: false, is_doubt_told: false }
-    }
-
-    /// Its member says that its tree is another one.
-    fn differs(&mut self, said: TreeDigest) {
-        self.last = said;
-        push(&mut self.differing, said);
-        self.differs_from.get_or_insert(said.zxid);
-        self.words = self.words.saturating_add(1);
-    }
-}
-
-/// Keeps what was said, and forgets the oldest for it.
-fn push(said: &mut VecDeque<TreeDigest>, digest: TreeDigest) {
-    if said.len() == SAID_MAX {
-        said.pop_front();
-    }
-    said.push_back(digest);
-}
-
-/// Whose tree is right.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Judged {
-    /// What so many voters have, and the leader has not.
-    against: Option<TreeDigest>,
-    /// These members have another than the right one.
-    wrong: Vec<u64>,
-    /// These differ, and nobody knows.
-    open: Vec<u64>,
-}
 
 /// What a leader that is believed does before it says that another's tree is wrong: it looks at its
 /// own.
@@ -129,35 +80,6 @@ impl Hold {
             (self.ticks, self.length) = (0, HOLD_TICKS_MAX.min(2 * self.length));
         }
     }
-}
-
-/// Judges as a leader that is one of the `voters`.
-fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
-    let votes = |member: &u64| voters.contains(member);
-    let differing = |member: &u64| answers[member].differs_from;
-    // A difference stays. So who has the same tree later on had it before.
-    let agree_at = |zxid: Zxid| {
-        let agrees = |its: &Answer| its.differs_from.is_none() && its.last.zxid >= zxid;
-        1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
-    };
-    let has_majority = |one: &TreeDigest| {
-        let is_same = |its: &Answer| its.differing.contains(one);
-        answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
-            > voters.len() / 2
-    };
-    // The last to answer completes the majority.
-    let against = answers.values().map(|its| its.last).find(has_majority);
-    let differ: Vec<u64> =
-        answers.keys().copied().filter(|member| differing(member).is_some()).collect();
-    let is_wrong = |member: &u64| {
-        let since = differing(member).unwrap_or_default();
-        voters.len() <= 2 || agree_at(since) > voters.len() / 2
-    };
-    let (wrong, open) = match against {
-        Some(_) => (Vec::new(), Vec::new()),
-        None => differ.into_iter().partition(is_wrong),
-    };
-    Judged { against, wrong, open }
 }
 
 /// What a member knows of its own tree and those of the others.

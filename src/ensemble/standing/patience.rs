@@ -111,8 +111,8 @@ mod tests {
         Standing::Member { id, ensemble, asks, has_begun, configured_at: 0, of }
     }
 
-    /// One that ends whenever it has read for a while, and is started again, does not keep the others
-    /// from going on for ever.
+    /// One that ends whenever it has read for a while, and is started again, does not keep the
+    /// others from going on for ever.
     #[test]
     fn only_the_first_process_of_a_server_that_is_busy_takes_time_back() {
         let second = Duration::from_secs(1);
