@@ -29,8 +29,8 @@ mod ways;
 mod words;
 
 pub use self::raft::{
-    Appended, Before, Change, Consensus, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE,
-    FRAME_HEAD_LEN, FRAME_MAX, FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage,
+    Appended, Before, Consensus, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN,
+    FRAME_MAX, FrameError, KnownMembers, List, Member, MemberChange, Peer, PeerLog, PeerMessage,
     Promised, Requests, Said, SnapshotStatus, Started, Transport, Write, Written, founder_knows,
     is_bare_founding, member_id, of_line, parse_head, parse_said, put_said, server_of,
     snapshot_zxid, take_another_seat, take_seat_instead,

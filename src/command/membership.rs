@@ -3,39 +3,39 @@
 use serde_json::{Map, Value, json};
 
 use super::words::Hex;
-use crate::ensemble::{Change, server_of};
+use crate::ensemble::{MemberChange, server_of};
 use crate::storage::{EntryKind, LogRecord};
 
 /// What the log calls it.
 pub(super) const NAME: &str = "changeMembers";
 
 /// The change that a record of a member's log is, if it is one.
-pub(super) fn change_of(record: &LogRecord<'_>) -> Option<Change> {
+pub(super) fn change_of(record: &LogRecord<'_>) -> Option<MemberChange> {
     let is_one = record.kind == Some(EntryKind::Membership);
-    is_one.then(|| Change::of(record.txn)).flatten()
+    is_one.then(|| MemberChange::of(record.txn)).flatten()
 }
 
 /// What becomes of whom.
-fn what(change: Change) -> (&'static str, &'static str, Value) {
+fn what(change: MemberChange) -> (&'static str, &'static str, Value) {
     let member = |id: u64| json!(Hex(id.cast_signed()));
     match change {
-        Change::Seat(asks) => ("seat", "server", server_of(asks).into()),
-        Change::Follow(id) => ("follow", "member", member(id)),
-        Change::Vote(id) => ("vote", "member", member(id)),
-        Change::Remove(id) => ("remove", "member", member(id)),
+        MemberChange::Seat(asks) => ("seat", "server", server_of(asks).into()),
+        MemberChange::Follow(id) => ("follow", "member", member(id)),
+        MemberChange::Vote(id) => ("vote", "member", member(id)),
+        MemberChange::Remove(id) => ("remove", "member", member(id)),
     }
 }
 
 /// The member that the directory was which asks for a seat.
-fn was(change: Change) -> Option<Hex> {
+fn was(change: MemberChange) -> Option<Hex> {
     match change {
-        Change::Seat(asks) if asks > u64::from(u8::MAX) => Some(Hex(asks.cast_signed())),
+        MemberChange::Seat(asks) if asks > u64::from(u8::MAX) => Some(Hex(asks.cast_signed())),
         _ => None,
     }
 }
 
 /// What the change says, in a few words.
-pub(super) fn for_people(change: Change) -> String {
+pub(super) fn for_people(change: MemberChange) -> String {
     let (what, whose, of) = what(change);
     let of = of.as_str().map_or_else(|| of.to_string(), str::to_owned);
     let was = was(change).map(|was| format!(" was={was}")).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn for_people(change: Change) -> String {
 }
 
 /// The same as members of an object.
-pub(super) fn for_scripts(change: Change) -> Map<String, Value> {
+pub(super) fn for_scripts(change: MemberChange) -> Map<String, Value> {
     let (what, whose, of) = what(change);
     let mut map = Map::new();
     map.insert("op".to_owned(), NAME.into());
@@ -62,24 +62,24 @@ mod tests {
     #[test]
     fn a_change_says_what_becomes_of_whom() {
         for (change, people, scripts) in [
-            (Change::Seat(3), "seat server=3", json!({ "change": "seat", "server": 3 })),
+            (MemberChange::Seat(3), "seat server=3", json!({ "change": "seat", "server": 3 })),
             (
-                Change::Seat(0x602),
+                MemberChange::Seat(0x602),
                 "seat server=2 was=0x602",
                 json!({ "change": "seat", "server": 2, "was": "0x602" }),
             ),
             (
-                Change::Follow(0x201),
+                MemberChange::Follow(0x201),
                 "follow member=0x201",
                 json!({ "change": "follow", "member": "0x201" }),
             ),
             (
-                Change::Vote(0x602),
+                MemberChange::Vote(0x602),
                 "vote member=0x602",
                 json!({ "change": "vote", "member": "0x602" }),
             ),
             (
-                Change::Remove(0x101),
+                MemberChange::Remove(0x101),
                 "remove member=0x101",
                 json!({ "change": "remove", "member": "0x101" }),
             ),

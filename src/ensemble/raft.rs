@@ -40,7 +40,7 @@ mod unsynced;
 
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
-pub use configuration::{Change, KnownMembers};
+pub use configuration::{KnownMembers, MemberChange};
 pub use consensus::Consensus;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};

@@ -5,7 +5,7 @@ use jute::txn::{Txn, TxnHeader, TxnRecord};
 use raft::eraftpb::{Entry, EntryType};
 
 use super::EnsembleError;
-use super::configuration::Change;
+use super::configuration::MemberChange;
 use super::leading::Leading;
 use super::log_store::blank_zxid;
 use super::member::{Member, Transport};
@@ -82,7 +82,7 @@ enum Read<'a> {
     /// Nothing: its leader's term begins.
     Blank(i64),
     /// And what it changes about the members.
-    Txn(TxnRecord<'a>, Option<Change>),
+    Txn(TxnRecord<'a>, Option<MemberChange>),
 }
 
 /// Reads an entry that comes after the transaction `last`.
@@ -101,7 +101,7 @@ fn read(entry: &Entry, last: Zxid) -> Result<Read<'_>, EnsembleError> {
         return Err(wrong());
     }
     let change = match entry.entry_type {
-        EntryType::EntryConfChangeV2 => Some(Change::of(&record).ok_or_else(wrong)?),
+        EntryType::EntryConfChangeV2 => Some(MemberChange::of(&record).ok_or_else(wrong)?),
         _ => None,
     };
     Ok(Read::Txn(record, change))

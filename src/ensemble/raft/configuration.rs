@@ -24,7 +24,7 @@ const SEAT_OF_LIFE: i32 = 7;
 
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum MemberChange {
     /// A server gets a life that only follows. Above its number stands the life that its directory
     /// was, if that was taken out.
     Seat(u64),
@@ -37,7 +37,7 @@ pub enum Change {
     Remove(u64),
 }
 
-impl Change {
+impl MemberChange {
     /// The change that a record of this kind writes down.
     #[must_use]
     pub fn of(record: &TxnRecord<'_>) -> Option<Self> {
@@ -204,7 +204,7 @@ pub(super) fn in_order(state: &ConfState) -> Members {
 pub(super) fn before_last(
     members: &Members,
     configured_at: u64,
-    changes: &[(u64, Change)],
+    changes: &[(u64, MemberChange)],
 ) -> Option<(Members, u64)> {
     let (_, earlier) = changes.split_last()?;
     let (last, _) = *earlier.last()?;
@@ -251,15 +251,15 @@ mod tests {
     fn a_record_says_by_its_code_whether_a_life_asks_for_a_seat() {
         let record = |of: u64, code| {
             let header = TxnHeader { client_id: of.cast_signed(), cxid: 0, zxid: 1, time: 1 };
-            Change::of(&TxnRecord { header, txn: Txn::Error(code), digest: None })
+            MemberChange::of(&TxnRecord { header, txn: Txn::Error(code), digest: None })
         };
         for (change, expected) in [
-            (Change::Seat(2), (2, 4)),
-            (Change::Seat(255), (255, 4)),
-            (Change::Seat(0x102), (0x102, 7)),
-            (Change::Seat(0x602), (0x602, 7)),
-            (Change::Vote(0x602), (0x602, 2)),
-            (Change::Remove(0x602), (0x602, 3)),
+            (MemberChange::Seat(2), (2, 4)),
+            (MemberChange::Seat(255), (255, 4)),
+            (MemberChange::Seat(0x102), (0x102, 7)),
+            (MemberChange::Seat(0x602), (0x602, 7)),
+            (MemberChange::Vote(0x602), (0x602, 2)),
+            (MemberChange::Remove(0x602), (0x602, 3)),
         ] {
             let Chore::Remark { of, code } = change.chore() else { panic!("{change:?}") };
             assert_eq!((of, code), expected, "{change:?}");
@@ -273,15 +273,15 @@ mod tests {
     #[test]
     fn a_seat_takes_no_vote_from_who_has_the_id() {
         let members = Members { voters: vec![0x101, 0x702], ..Members::default() };
-        assert_eq!(Change::Seat(2).applied(&members, 7), None);
+        assert_eq!(MemberChange::Seat(2).applied(&members, 7), None);
         // What it was makes no difference.
-        assert_eq!(Change::Seat(0x602).applied(&members, 7), None);
-        let seated = Change::Seat(0x602).applied(&members, 8).expect("another id");
+        assert_eq!(MemberChange::Seat(0x602).applied(&members, 7), None);
+        let seated = MemberChange::Seat(0x602).applied(&members, 8).expect("another id");
         assert_eq!((seated.voters, seated.learners), (members.voters, vec![0x802]));
     }
 
     /// What the crate makes of the same change.
-    fn of_crate(members: &Members, change: Change, index: u64) -> Option<Members> {
+    fn of_crate(members: &Members, change: MemberChange, index: u64) -> Option<Members> {
         let config = Config { id: 0x101, ..Config::default() };
         let store = MemStorage::new_with_conf_state(to_conf_state(members));
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -290,13 +290,14 @@ mod tests {
         Some(in_order(&made))
     }
 
-    fn any_change() -> impl Strategy<Value = Change> {
+    fn any_change() -> impl Strategy<Value = MemberChange> {
         let id = || (1..5_u8, 1..9_u64).prop_map(|(server, life)| member_id(server, life));
         prop_oneof![
-            (1..5_u8, 0..9_u64).prop_map(|(server, life)| Change::Seat(member_id(server, life))),
-            id().prop_map(Change::Follow),
-            id().prop_map(Change::Vote),
-            id().prop_map(Change::Remove),
+            (1..5_u8, 0..9_u64)
+                .prop_map(|(server, life)| MemberChange::Seat(member_id(server, life))),
+            id().prop_map(MemberChange::Follow),
+            id().prop_map(MemberChange::Vote),
+            id().prop_map(MemberChange::Remove),
         ]
     }
 
@@ -325,7 +326,7 @@ mod tests {
             known in 0..20_usize,
         ) {
             let first = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
-            let changes: Vec<(u64, Change)> = (5..).step_by(3).zip(changes).collect();
+            let changes: Vec<(u64, MemberChange)> = (5..).step_by(3).zip(changes).collect();
             let mut states = vec![(first, 0)];
             for (index, change) in &changes {
                 let (members, at) = states.last().expect("one").clone();

@@ -5,7 +5,7 @@ use std::iter;
 use jute::txn::TxnRecord;
 
 use super::EnsembleError;
-use super::configuration::Change;
+use super::configuration::MemberChange;
 use super::consensus::Consensus;
 use super::member::{Member, Transport};
 use crate::engine::decide::request::Chore;
@@ -19,7 +19,7 @@ impl Consensus {
         let mut data = Vec::new();
         record.encode(&mut data);
         let len = data.len();
-        let proposed = match Change::of(record) {
+        let proposed = match MemberChange::of(record) {
             // Whoever applies it knows the index; until then, only that it is a change counts.
             Some(change) => self.node.propose_conf_change(data, change.to_conf_change(0)),
             None => self.node.propose(Vec::new(), data),

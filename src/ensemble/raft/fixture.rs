@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
 
-use super::configuration::Change;
+use super::configuration::MemberChange;
 use super::start::Ensemble;
 use crate::engine::database::Rules;
 use crate::engine::decide::request::Chore;
@@ -46,7 +46,7 @@ pub(super) fn entry(index: u64, zxid: i64) -> LogEntry {
 }
 
 /// An entry that changes the members.
-pub(super) fn change(index: u64, zxid: i64, change: Change) -> LogEntry {
+pub(super) fn change(index: u64, zxid: i64, change: MemberChange) -> LogEntry {
     let Chore::Remark { of, code } = change.chore() else { panic!("a remark") };
     let header = TxnHeader { client_id: of, cxid: 0, zxid, time: 1 };
     let mut payload = Vec::new();

@@ -11,7 +11,7 @@ use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
-use super::configuration::{Change, in_order, to_conf_state};
+use super::configuration::{MemberChange, in_order, to_conf_state};
 use crate::storage::{
     DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises,
 };
@@ -309,7 +309,8 @@ pub(super) fn term_of(zxid: i64) -> u64 {
 /// Whether this version knows what it makes of the members, if it is about them.
 fn is_known(record: &LogEntry) -> bool {
     let decode = || TxnRecord::decode(&record.payload).ok();
-    record.kind == EntryKind::Ordinary || decode().is_some_and(|its| Change::of(&its.0).is_some())
+    record.kind == EntryKind::Ordinary
+        || decode().is_some_and(|its| MemberChange::of(&its.0).is_some())
 }
 
 fn to_entry(record: LogEntry) -> Entry {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use jute::txn::TxnRecord;
 
-use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
+use super::configuration::{KnownMembers, MEMBERS_MAX, MemberChange, in_order};
 use super::consensus::Consensus;
 use super::disk::{What, Write};
 use super::ground::of_line;
@@ -78,7 +78,7 @@ impl Consensus {
         &mut self,
         applicant: Applicant,
         now: Monotonic,
-    ) -> (Prospect, Option<Change>) {
+    ) -> (Prospect, Option<MemberChange>) {
         let not = |prospect| (prospect, None);
         let Applicant { server, was, ends_with } = applicant;
         let members = self.members();
@@ -123,7 +123,7 @@ impl Consensus {
             let is_soon = |last: Monotonic| now.since(last) < SEAT_PAUSE_MS;
             if !self.unused_seat_taken_out.is_some_and(is_soon) {
                 self.unused_seat_taken_out = Some(now);
-                return (Prospect::Changing, Some(Change::Remove(*unused)));
+                return (Prospect::Changing, Some(MemberChange::Remove(*unused)));
             }
             return not(Prospect::Changing);
         }
@@ -131,7 +131,7 @@ impl Consensus {
             return not(Prospect::Full);
         }
         let above = self.last_index();
-        (Prospect::SeatAbove(above), Some(Change::Seat(asks)))
+        (Prospect::SeatAbove(above), Some(MemberChange::Seat(asks)))
     }
 
     /// What whoever holds nothing after this record can expect, if that is not known to be final
@@ -165,9 +165,9 @@ impl Consensus {
         let entries = self.node.store().log.entries(index, index.saturating_add(1), u64::MAX);
         let entry = entries.ok().flatten()?.pop()?;
         let (record, _) = TxnRecord::decode(&entry.payload).ok()?;
-        match Change::of(&record)? {
-            Change::Seat(asks) => Some(asks),
-            Change::Follow(_) | Change::Vote(_) | Change::Remove(_) => None,
+        match MemberChange::of(&record)? {
+            MemberChange::Seat(asks) => Some(asks),
+            MemberChange::Follow(_) | MemberChange::Vote(_) | MemberChange::Remove(_) => None,
         }
     }
 
@@ -186,7 +186,7 @@ impl Consensus {
     /// As a leader, the change that is due, if there is one and no other is on its way: earlier
     /// lives go, who has caught up votes, and where a life is there, a later one that its server
     /// left unused goes. `may_vote` tells of which server that is wanted.
-    pub(super) fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<Change> {
+    pub(super) fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<MemberChange> {
         let raft = &self.node.raft;
         if raft.has_pending_conf() {
             return None;
@@ -203,8 +203,8 @@ impl Consensus {
             let is_voter = raft.prs().conf().voters().contains(current);
             let is_there = current == raft.id || self.found.contains(&current);
             let unused = lives.max().filter(|later| *later > current && is_there);
-            let vote = (wants_vote && !is_voter).then_some(Change::Vote(current));
-            earlier.or(unused).map(Change::Remove).or(vote)
+            let vote = (wants_vote && !is_voter).then_some(MemberChange::Vote(current));
+            earlier.or(unused).map(MemberChange::Remove).or(vote)
         })
     }
 
@@ -252,7 +252,7 @@ impl Consensus {
     /// Takes a change that is final, as the entry `index`. Whether it takes this member out.
     pub(super) fn changed(
         &mut self,
-        change: Change,
+        change: MemberChange,
         index: u64,
         now: Monotonic,
     ) -> Result<bool, EnsembleError> {
@@ -277,13 +277,13 @@ impl Consensus {
         }
         let members = self.node.mut_store().members(members, index);
         self.unsynced.write_aside(Write(What::Members(members)), now);
-        if let Change::Remove(gone) = change
+        if let MemberChange::Remove(gone) = change
             && life_of(gone) == FIRST_LIFE
         {
             // What it would belong as is no more.
             self.answered(server_of(gone), now);
         }
-        Ok(change == Change::Remove(self.id()))
+        Ok(change == MemberChange::Remove(self.id()))
     }
 }
 
@@ -332,12 +332,12 @@ impl<T: Transport> Member<T> {
             && !self.consensus.node.raft.has_pending_conf()
             && self.turns.has_led(LISTEN_TICKS);
         match self.lists.listed_no_more(listed, &self.consensus).filter(|_| is_time) {
-            Some(member) => self.change(Change::Remove(member), now),
+            Some(member) => self.change(MemberChange::Remove(member), now),
             None => Ok(()),
         }
     }
 
-    pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
+    pub(super) fn change(&mut self, change: MemberChange, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
         self.do_at_once(change.chore(), now)
     }
@@ -345,7 +345,7 @@ impl<T: Transport> Member<T> {
     /// Takes a change that is final, as the entry `index`.
     pub(super) fn changed(
         &mut self,
-        change: Change,
+        change: MemberChange,
         index: u64,
         now: Now,
     ) -> Result<(), EnsembleError> {

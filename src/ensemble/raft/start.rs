@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jute::txn::TxnRecord;
 
-use super::configuration::{Change, before_last};
+use super::configuration::{MemberChange, before_last};
 use super::disk::DiskWriter;
 use super::ground::{Before, refuse_gone_on};
 use super::log_store::{LogStore, SnapshotPlace};
@@ -361,7 +361,7 @@ struct FinalOnly {
     /// Of the last record.
     index: u64,
     /// The changes of the members among the records that are passed over, with their indexes.
-    changes: Vec<(u64, Change)>,
+    changes: Vec<(u64, MemberChange)>,
 }
 
 impl FinalOnly {
@@ -394,7 +394,7 @@ impl Front for FinalOnly {
             return self.rebuild.txn(record);
         }
         // No transaction that failed has such an error: ZooKeeper's are negative.
-        self.changes.extend(Change::of(record).map(|change| (self.index, change)));
+        self.changes.extend(MemberChange::of(record).map(|change| (self.index, change)));
         Ok(())
     }
 }

@@ -110,7 +110,7 @@ fn another_seat_is_taken_whenever_the_power_goes() {
 }
 
 /// The log of a member whose promises are of before it.
-fn started_behind(own: u8, changes: &[(u64, Change)]) -> Result<Started, EnsembleError> {
+fn started_behind(own: u8, changes: &[(u64, MemberChange)]) -> Result<Started, EnsembleError> {
     let disk = SimDisk::default();
     let open = || directory(&disk);
     let voters = (1..6).map(|server| member_id(server, 1)).collect();
@@ -151,7 +151,11 @@ fn an_older_copy_that_was_refused_never_starts_again() {
 #[test]
 fn a_start_does_not_know_members_of_two_changes_ago() {
     let (gone, new) = (member_id(5, 1), member_id(5, 9));
-    let changes = [(9, Change::Seat(5)), (14, Change::Remove(gone)), (20, Change::Vote(new))];
+    let changes = [
+        (9, MemberChange::Seat(5)),
+        (14, MemberChange::Remove(gone)),
+        (20, MemberChange::Vote(new)),
+    ];
     for (count, commit, voters, learners) in [
         // What is alone may not be final.
         (1, 0, 5, vec![]),

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
-use self::judge::{Answer, Judged, judge, push};
+use self::judge::{Judged, TreeOf, judge, push};
 use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
@@ -90,7 +90,7 @@ pub(super) struct Trees {
     /// What the leader said of a transaction that is not applied here yet, or not answered.
     asked: Option<(u64, TreeDigest)>,
     /// As a leader: what the others answered.
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, TreeOf>,
     /// Whether it has looked at its own, since others differ.
     look: Look,
     /// Ticks since the last word on it.
@@ -283,9 +283,9 @@ impl<T: Transport> Member<T> {
         let Some(own) = self.trees.own(said.zxid, &self.applier.replica.shared()) else {
             return Ok(());
         };
-        let answer = self.trees.answers.entry(from).or_insert_with(|| Answer::that_agrees(said));
+        let answer = self.trees.answers.entry(from).or_insert_with(|| TreeOf::that_agrees(said));
         if own == said {
-            *answer = Answer::that_agrees(said);
+            *answer = TreeOf::that_agrees(said);
         } else {
             answer.differs(said);
         }

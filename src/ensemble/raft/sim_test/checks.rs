@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jute::IntoStatic as _;
 use jute::txn::{Txn, TxnRecord};
 
-use super::super::super::configuration::Change;
+use super::super::super::configuration::MemberChange;
 use crate::engine::database::Database;
 use crate::storage::{EntryLog, EntryWriter, Members};
 
@@ -21,7 +21,7 @@ pub(super) struct Checks {
     /// Those that the history does not have yet.
     news: Vec<i64>,
     /// Changes of the members that are new in a log, with their indexes.
-    changes: Vec<(u64, Change)>,
+    changes: Vec<(u64, MemberChange)>,
     /// The digest of the tree at each zxid.
     digests: BTreeMap<i64, Option<i64>>,
     /// The members that each entry has made.
@@ -92,7 +92,8 @@ impl Checks {
             let entry = (index, log.zxid(index - 1), bytes);
             let changes = &mut self.changes;
             let known = self.entries.entry(zxid).or_insert_with(|| {
-                let change = TxnRecord::decode(&entry.2).ok().and_then(|its| Change::of(&its.0));
+                let change =
+                    TxnRecord::decode(&entry.2).ok().and_then(|its| MemberChange::of(&its.0));
                 changes.extend(change.map(|change| (index, change)));
                 entry.clone()
             });
@@ -126,7 +127,7 @@ impl Checks {
     }
 
     /// The changes of the members that came into a log since the last call.
-    pub(super) fn take_changes(&mut self) -> Vec<(u64, Change)> {
+    pub(super) fn take_changes(&mut self) -> Vec<(u64, MemberChange)> {
         std::mem::take(&mut self.changes)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jute::txn::TxnRecord;
 
-use super::super::super::configuration::{Change, MEMBERS_MAX};
+use super::super::super::configuration::{MEMBERS_MAX, MemberChange};
 use super::connection::Seen;
 use super::post::Post;
 use super::*;
@@ -139,7 +139,7 @@ fn a_committed_seat_beyond_the_most_members_is_passed_over_and_ends_nobody() {
     let (members, last) =
         (alone.member.consensus().members(), alone.member.consensus().last_index());
     let take_in = |alone: &mut Alone| {
-        alone.member.change(Change::Seat(201), NOW).expect("goes on");
+        alone.member.change(MemberChange::Seat(201), NOW).expect("goes on");
         alone.go_on();
     };
     let ((), ids) = ids_told(|| take_in(&mut alone));
@@ -153,7 +153,7 @@ fn a_committed_seat_beyond_the_most_members_is_passed_over_and_ends_nobody() {
     // Its promises are those of a member that can start again, and take others in.
     assert_eq!(alone.writer.promises.get().members.learners.len(), MEMBERS_MAX - 1);
     let gone = member_id(*TWICE.start(), FIRST_LIFE);
-    alone.member.change(Change::Remove(gone), NOW).expect("goes on");
+    alone.member.change(MemberChange::Remove(gone), NOW).expect("goes on");
     alone.go_on();
     assert!(alone.is_seated(201));
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jute::txn::TxnRecord;
 
-use super::super::super::configuration::Change;
+use super::super::super::configuration::MemberChange;
 use super::server::Server;
 use super::storm::Mend;
 use super::timeline::MS;
@@ -138,8 +138,8 @@ impl World {
 
     /// A change of the members that a member wants. Lives of a server follow each other; a server
     /// goes where a majority of those that stay does not list it, and they are a quorum without it.
-    pub(super) fn proposes(&mut self, at: usize, index: u64, change: Change) -> Checked {
-        let Change::Remove(id) = change else { return Ok(()) };
+    pub(super) fn proposes(&mut self, at: usize, index: u64, change: MemberChange) -> Checked {
+        let MemberChange::Remove(id) = change else { return Ok(()) };
         let Some(member) = self.servers[at].member.as_ref().filter(|_| !self.lists.by_hand) else {
             return Ok(());
         };
@@ -170,7 +170,7 @@ impl World {
 
     /// What became final may be that a member has gone.
     pub(super) fn see_gone(&mut self, record: &TxnRecord<'_>) {
-        let Some(Change::Remove(id)) = Change::of(record) else { return };
+        let Some(MemberChange::Remove(id)) = MemberChange::of(record) else { return };
         if self.lists.gone.insert(id) && self.lists.proposed.values().any(|its| *its == id) {
             self.outcome.removed += 1;
             self.lists.out.insert(place_of(id));

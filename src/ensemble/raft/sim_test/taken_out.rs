@@ -1,7 +1,7 @@
 //! Members that are taken out of the ensemble: a leader by its own entry, and a server that wants
 //! to come back.
 
-use super::super::super::configuration::Change;
+use super::super::super::configuration::MemberChange;
 use super::super::super::membership::Prospect;
 use super::super::super::{member_id, server_of};
 use super::world::World;
@@ -21,7 +21,7 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
         let (id, process) = (world.servers[leader].id, world.servers[leader].life);
         world.stall(leader, stall);
         let now = world.servers[leader].clock.read(world.timeline.now());
-        world.with(leader, |member| member.change(Change::Remove(id), now)).expect("holds");
+        world.with(leader, |member| member.change(MemberChange::Remove(id), now)).expect("holds");
         let asked = world.clients[leader].connection.expect("a connection");
         let mut ended = Ok(());
         for _ in 0..2000 {
@@ -72,7 +72,7 @@ fn taken_out() -> (World, (usize, u64), usize, usize) {
     world.stay_down(gone);
     world.pass(500);
     let now = world.servers[first].clock.read(world.timeline.now());
-    world.with(first, |member| member.change(Change::Remove(id), now)).expect("holds");
+    world.with(first, |member| member.change(MemberChange::Remove(id), now)).expect("holds");
     world.pass(500);
     (world, (gone, id), first, second)
 }
@@ -158,7 +158,7 @@ fn nothing_is_read_for_who_comes_back_beside_a_life_that_votes() {
     let (mut world, (gone, id), first, second) = taken_out();
     let given = seat(&mut world, first, gone, None);
     let now = world.servers[first].clock.read(world.timeline.now());
-    world.with(first, |member| member.change(Change::Vote(given), now)).expect("holds");
+    world.with(first, |member| member.change(MemberChange::Vote(given), now)).expect("holds");
     world.pass(500);
     // What a start finds is in files only.
     world.crash(second, false);

@@ -11,7 +11,7 @@ const SAID_MAX: usize = 256;
 
 /// What a leader knows of another member's tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct TreeOf {
     pub(super) last: TreeDigest,
     /// What differed, oldest first: another member may answer for the same transaction only later.
     differing: VecDeque<TreeDigest>,
@@ -24,7 +24,7 @@ pub(super) struct Answer {
     pub(super) is_doubt_told: bool,
 }
 
-impl Answer {
+impl TreeOf {
     pub(super) const fn that_agrees(last: TreeDigest) -> Self {
         let differing = VecDeque::new();
         Self { last, differing, differs_from: None, words: 0, is_told: false, is_doubt_told: false }
@@ -59,16 +59,16 @@ pub(super) struct Judged {
 }
 
 /// Judges as a leader that is one of the `voters`.
-pub(super) fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
+pub(super) fn judge(voters: &[u64], answers: &BTreeMap<u64, TreeOf>) -> Judged {
     let votes = |member: &u64| voters.contains(member);
     let differing = |member: &u64| answers[member].differs_from;
     // A difference stays. So who has the same tree later on had it before.
     let agree_at = |zxid: Zxid| {
-        let agrees = |its: &Answer| its.differs_from.is_none() && its.last.zxid >= zxid;
+        let agrees = |its: &TreeOf| its.differs_from.is_none() && its.last.zxid >= zxid;
         1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
     };
     let has_majority = |one: &TreeDigest| {
-        let is_same = |its: &Answer| its.differing.contains(one);
+        let is_same = |its: &TreeOf| its.differing.contains(one);
         answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
             > voters.len() / 2
     };

@@ -5,23 +5,23 @@ fn tree(zxid: i64, digest: i64) -> TreeDigest {
     TreeDigest { zxid: Zxid(zxid), version: TreeVersion::OWN, digest }
 }
 
-fn agrees(zxid: i64) -> Answer {
-    Answer::that_agrees(tree(zxid, 1))
+fn agrees(zxid: i64) -> TreeOf {
+    TreeOf::that_agrees(tree(zxid, 1))
 }
 
-fn differs(since: i64, zxid: i64, digest: i64) -> Answer {
+fn differs(since: i64, zxid: i64, digest: i64) -> TreeOf {
     let first = (zxid != since).then(|| tree(since, 10 * digest));
     let said: Vec<TreeDigest> = first.into_iter().chain([tree(zxid, digest)]).collect();
     that_said(&said)
 }
 
-fn that_said(said: &[TreeDigest]) -> Answer {
+fn that_said(said: &[TreeDigest]) -> TreeOf {
     let mut answer = agrees(0);
     said.iter().for_each(|said| answer.differs(*said));
     answer
 }
 
-fn judged(voters: u64, answers: &[(u64, Answer)]) -> Judged {
+fn judged(voters: u64, answers: &[(u64, TreeOf)]) -> Judged {
     let voters: Vec<u64> = (1..=voters).collect();
     judge(&voters, &answers.iter().cloned().collect())
 }
