@@ -252,8 +252,10 @@ fn sessions_of_a_lone_server_go_on_in_its_ensemble_if_its_key_can_be_handed_over
 fn sessions_of_a_lone_server_end_with_a_warning_if_its_key_cannot_be_handed_over() {
     let mut servers = prepare(3, "");
     let session = session_of_before(&mut servers);
-    assert!(servers[1].log().contains("these sessions end: their passwords depend on session.key"));
-    assert!(servers[1].log().contains("sessions=1"));
+    until("its log says so", || {
+        servers[1].log().contains("these sessions end: their passwords depend on session.key")
+    });
+    until("its log says so", || servers[1].log().contains("sessions=1"));
     for server in &servers {
         assert!(!takes(server, &session, &session.password));
         assert!(!file(server, "session.key").exists());

@@ -63,7 +63,7 @@ fn who_was_taken_out_and_is_listed_again_comes_back_by_itself() {
     servers[gone].run();
     // It is not known there that it was taken out.
     servers[gone].wait();
-    assert!(servers[gone].log().contains("FK0405"), "{}", servers[gone].log());
+    until("its log says so", || servers[gone].log().contains("FK0405"));
     let before = fs::read_dir(servers[gone].data().join("version-2")).expect("lists").count();
     servers[gone].run();
     until("it follows", || mode(&servers[gone]) == "follower");
@@ -104,7 +104,7 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     fs::rename(&before, &folder).expect("moved");
     servers[wiped].run();
     servers[wiped].wait();
-    assert!(servers[wiped].log().contains("FK0405"), "{}", servers[wiped].log());
+    until("its log says so", || servers[wiped].log().contains("FK0405"));
     servers[wiped].run();
     let reason = format!(
         "this server may already be member {id:#x}, with another data directory: start it with that directory. If there is none"
@@ -140,7 +140,7 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
     fs::rename(&before, &folder).expect("moved");
     servers[gone].run();
     servers[gone].wait();
-    assert!(servers[gone].log().contains("FK0405"), "{}", servers[gone].log());
+    until("its log says so", || servers[gone].log().contains("FK0405"));
     for at in [first, other] {
         stop(&mut servers[at]);
         wipe(&servers[at]);

@@ -72,7 +72,7 @@ fn a_follower_whose_snapshot_was_changed_loads_the_leaders_tree() {
     assert_eq!(other.value("/right"), b"newer");
     let log = servers[at].log();
     assert_eq!(log.matches("[FK0471]").count(), 1, "{log}");
-    assert!(servers[leader(&servers)].log().contains("[FK0473]"));
+    until("its log says so", || servers[leader(&servers)].log().contains("[FK0473]"));
     // What it loaded is on its disk.
     servers[at].signal("TERM");
     assert!(servers[at].wait().success());
