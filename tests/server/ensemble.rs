@@ -460,9 +460,7 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     until("it follows", || mode(&servers[away]) == "follower");
     let mut there = Patient::connect(&servers[away], TIMEOUT_MS);
     assert_eq!(there.value("/kept"), last.to_be_bytes());
-    until("its log says so", || {
-        servers[away].log().contains("installed a snapshot from the leader")
-    });
+    until("it says so", || servers[away].log().contains("installed a snapshot from the leader"));
     // And it is one of those whom a write needs.
     let other = (first + 2) % 3;
     servers[other].signal("KILL");
