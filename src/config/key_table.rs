@@ -73,7 +73,7 @@ pub const KEYS: &[Section] = &[
     Section { heading: "Clients", keys: &[
         in_file("clientPort", Int, Works, "TCP port for clients, unencrypted.")
             .number(0, PORT, "a TCP port"),
-        in_file("clientPortAddress", Text, Works, "Address for that port; default all."),
+        in_file("clientPortAddress", Text, Works, "Address for `clientPort`; default all."),
         in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096 (in ZooKeeper 50).")
             .number(-1, from(INT_MIN), "a number of connections"),
         property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default {default}.").flag(false),
@@ -81,7 +81,7 @@ pub const KEYS: &[Section] = &[
             .number(60, from(INT_MIN), "a number of connections"),
         property("maxCnxns", Int, Works, "Connections in total; 0 means no limit.")
             .number(0, from(-INT_MAX), "a number of connections"),
-        in_file("tickTime", Int, Works, "ms, default {default}; the unit of the limits below.")
+        in_file("tickTime", Int, Works, "ms, default {default}; the unit of `initLimit` and others.")
             .number(3000, from(1), MS),
         in_file("minSessionTimeout", Int, Works, "ms; default 2 ticks.")
             .number(-1, from(-1), MS),
@@ -93,7 +93,7 @@ pub const KEYS: &[Section] = &[
             .number(1000, from(0), "a number of requests"),
         bare("jute.maxbuffer", Int, Works, "Bytes of a request frame, default {default}; also read from zoo.cfg.")
             .number(1_048_575, from(1), "a number of bytes"),
-        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; default the same number again, at least 1024. Longer records, which ZooKeeper cannot read back, are refused.")
+        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; by default as many as `jute.maxbuffer`, at least 1024. Longer records, which ZooKeeper cannot read back, are refused.")
             .range(from(-INT_MAX), "a number of bytes"),
         property("enforceQuota", Text, Works, "Whether hard quotas are enforced; default {default}.")
             .flag(false),
@@ -141,16 +141,16 @@ pub const KEYS: &[Section] = &[
             .number(100 << 20, from(INT_MIN), "a number of bytes"),
         property("connection_throttle_tokens", Int, Works, "Sessions that may be requested at once, one token each; {default}, the default, means no limit. Connections beyond that are closed.")
             .number(0, from(0), "a number of tokens"),
-        property("connection_throttle_fill_time", Int, Works, "ms after which as many tokens are added as the count below says; default {default}.")
+        property("connection_throttle_fill_time", Int, Works, "ms after which `connection_throttle_fill_count` tokens are added; default {default}.")
             .number(1, from(1), MS),
         property("connection_throttle_fill_count", Int, Works, "Tokens that are added each time; default {default}.")
             .number(1, from(0), "a number of tokens"),
         property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the probability that a session request is refused at random; {default}, the default, means none is.")
             .number(-1, from(-1), MS),
-        property("connection_throttle_drop_increase", Text, Works, "Added to that probability when no token is left, from 0 to 1; default {default}.").fraction(0.02),
-        property("connection_throttle_drop_decrease", Text, Works, "Subtracted from it when there are enough tokens, from 0 to 1; default {default}.").fraction(0.002),
+        property("connection_throttle_drop_increase", Text, Works, "Added to the probability that a session request is refused at random, when no token is left, from 0 to 1; default {default}.").fraction(0.02),
+        property("connection_throttle_drop_decrease", Text, Works, "Subtracted from the probability that a session request is refused at random, when there are enough tokens, from 0 to 1; default {default}.").fraction(0.002),
         property("connection_throttle_decrease_ratio", Text, Works, "There are enough tokens if at most this fraction of them is missing, from 0 to 1; default {default}.").fraction(0.0),
-        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs the number of tokens below, and there are three times as many tokens; default {default}.").flag(false),
+        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs as many tokens as the keys `connection_throttle_*_session_weight` say, and there are three times as many tokens; default {default}.").flag(false),
         property("connection_throttle_global_session_weight", Int, Works, "Tokens for a new global session, default {default}; never less than for a local one.")
             .number(3, from(INT_MIN), "a number of tokens"),
         property("connection_throttle_local_session_weight", Int, Works, "Tokens for a new local session; default {default}.")
@@ -285,7 +285,7 @@ pub const KEYS: &[Section] = &[
         property("DigestAuthenticationProvider.superDigest", Text, Works, "`super:` and a hash; a client that authenticates with it passes every ACL check."),
         property("DigestAuthenticationProvider.digestAlg", Text, Works, "`SHA1`, `SHA-224`, `SHA-256`, `SHA-384`, `SHA-512`, `SHA-512/224`, `SHA-512/256`, `SHA3-224`, `SHA3-256`, `SHA3-384` or `SHA3-512`."),
         property("enforce.auth.enabled", Text, Works, "Whether a connection must authenticate first; default {default}.").flag(false),
-        property("enforce.auth.schemes", Text, Works, "With which schemes: digest, ip; any other is refused, because it could not be enforced."),
+        property("enforce.auth.schemes", Text, Works, "Schemes that satisfy `enforce.auth.enabled`: digest, ip; any other is refused, because it could not be enforced."),
         property("sessionRequireClientSASLAuth", Text, Refused(IfTrue), "`true` is refused: there is no SASL to require."),
         property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused; digest, ip and auth are always available, ensemble if its class is named; not yet: x509, sasl; never: key, which is a sample."),
         property("X509AuthenticationProvider.superUser", Text, NotYet(""), NO_TLS),
@@ -308,9 +308,9 @@ pub const KEYS: &[Section] = &[
         property("audit.enable", Text, Works, "Whether clients' changes are recorded, one line each; default {default}.").flag(false),
         property("audit.failClosed", Text, Works, "Ferrokeeper's own: whether changes get -7 once no audit line could be written for 5 s, until one can; default {default}: changes continue.").flag(false),
         property("audit.impl.class", Text, Works, "ZooKeeper's two classes, which write to a log; with any other the server does not start."),
-        property("audit.log", Text, Works, "Ferrokeeper's own: `stdout`, `syslog` or a file; by default the file below, or standard output if there is no folder for it."),
+        property("audit.log", Text, Works, "Ferrokeeper's own: `stdout`, `syslog` or a file; by default `auditlog.file`, or standard output if there is no folder for it."),
         property("auditlog.dir", Text, Works, "Folder of the audit log; default `log.dir`."),
-        property("auditlog.file", Text, Works, "Its file name there; default `{default}`.")
+        property("auditlog.file", Text, Works, "Its name in `auditlog.dir`; default `{default}`.")
             .text("zookeeper_audit.log"),
     ] },
     Section { heading: "Metrics and AdminServer", keys: &[
@@ -362,7 +362,7 @@ pub const KEYS: &[Section] = &[
         property("jmx.log4j.disable", Text, Meaningless, "There is no JMX and no log4j."),
         property("jmx.log4j.mbean", Text, Meaningless, "There is no JMX and no log4j."),
         property("log.dir", Text, Works, "Folder of a log in addition to standard error, like `ZOO_LOG_DIR`; no default."),
-        property("log.file", Text, Works, "Its file name there, default `{default}`; it is rotated at 10 MB, and ten older files are kept.").text("zookeeper.log"),
+        property("log.file", Text, Works, "File name of the log in `log.dir`, default `{default}`; it is rotated at 10 MB, and ten older files are kept.").text("zookeeper.log"),
         property("log.threshold", Text, Meaningless, LOG_LEVEL),
         property("root.logger", Text, Meaningless, LOG_LEVEL),
         property("console.threshold", Text, Meaningless, LOG_LEVEL),

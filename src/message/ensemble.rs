@@ -49,7 +49,7 @@ FK0409 CHANGE_OF_MEMBERS_VOID
 
 FK0410 OLDER_COPY
 "The data directory is an older copy of this member's directory: another member has heard a later term from this member than the directory holds, or has received its acknowledgement for more of the log."
-"The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed except a mark in `raft.state`."
+"The server ends, and this directory never starts as this member again: its votes could count twice, and transactions that it acknowledged could be missing. The ensemble continues without it. Nothing in the directory was changed except a mark in `raft.state`."
 "If the directory that this server ran with last still exists, start with that one. Otherwise, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it loads everything from them. The line has the command."
 
 FK0411 SECURITY_FILE_UNREADABLE
@@ -274,7 +274,7 @@ FK0481 STATE_TOO_OLD
 
 FK0482 READ_TOO_OLD
 "A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
-"The connection in the line was closed after the answers that it had already been sent; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
+"The connection in the line was closed once the answers before that one had been sent; its session remains, and the client goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
 
 }

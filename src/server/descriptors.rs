@@ -19,7 +19,7 @@ pub(super) fn raise_limit() {
         tracing::warn!(
             id = %MessageId::OPEN_FILES_LIMIT,
             %error,
-            "the limit of open files could not be raised above its soft limit"
+            "the soft limit of open files could not be raised to the hard limit"
         );
     }
 }

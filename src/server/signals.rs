@@ -99,7 +99,7 @@ impl Signals {
             (_, Whom::Server(server)) => {
                 tracing::info!(
                     "ending: no more requests are accepted; \
-                     a signal one second later or more ends the server at once"
+                     a second signal, at least one second after the first, ends the server at once"
                 );
                 server.end();
                 *whom = Whom::Ending(Instant::now());

@@ -270,7 +270,7 @@ pub enum StorageError {
         zxid: i64,
     },
     /// A group of transactions is larger than its records can say; nothing was written.
-    #[error("a group of {len} bytes is beyond the log's limit of 1 GiB; commit more often")]
+    #[error("a group of {len} bytes is beyond the log's limit of 1 GiB; lower jute.maxbuffer")]
     GroupTooLarge {
         /// Its length.
         len: usize,

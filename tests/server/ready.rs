@@ -104,7 +104,7 @@ fn who_is_listed_as_a_voter_and_only_follows_is_not_ready() {
     let said = readiness(probes[0]);
     assert!(said.contains("503") && said.contains("it follows, and does not vote yet"), "{said}");
     // No server waits for its log.
-    let line = "this server serves clients, and is not ready until it votes";
+    let line = "clients are served, but this server is not ready until it votes";
     until("its log says so", || servers[0].log().contains(line));
     for server in &mut servers[1..] {
         let config = fs::read_to_string(server.config()).expect("zoo.cfg");

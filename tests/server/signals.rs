@@ -161,7 +161,9 @@ fn the_second_signal_ends_it_at_once() {
         server.run_as(command);
         server.signal("TERM");
         until("it says how to force it", || {
-            server.log().contains("a signal one second later or more ends the server at once")
+            server.log().contains(
+                "a second signal, at least one second after the first, ends the server at once",
+            )
         });
         // As supervisors send several at once: none of them forces anything.
         ["HUP", "TERM", "INT"].iter().for_each(|same| server.signal(same));

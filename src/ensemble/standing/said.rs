@@ -242,7 +242,7 @@ impl Round<'_> {
         let members = self.members().map(|(server, _, of)| (server, of));
         let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
         Some(format!(
-            "server {server} has a transaction of epoch {} from the ensemble that was left, but ZooKeeper continued no later than epoch {newest}: what it \
+            "server {server} has a transaction of epoch {} from the ensemble that was left, but what ZooKeeper continued ends in epoch {newest}: what it \
              continued with is older than that transaction. If the directories were restored from a backup, and what server {server} has is not needed, \
              stop it, {MOVE_ASIDE}, and start it again",
             of.last >> 32
@@ -827,7 +827,7 @@ fn ends_without_base(
     }
     format!(
         "none of the data that the ensemble was founded on has reached {}, and no server that could give it to {it} answers{}{unmounted}. If the \
-         directories of all other members are lost for good, {}: {has} held before that ensemble then counts again",
+         directories of all other members are lost for good, {}: {has} held before joining that ensemble then counts again",
         in_words(members),
         started(silent),
         leave_together(members)

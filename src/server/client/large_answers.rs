@@ -68,7 +68,7 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "a response is longer than ZooKeeper clients accept by default, {CLIENTS_TAKE} bytes"
+                "a response is longer than the {CLIENTS_TAKE} bytes that ZooKeeper clients accept by default"
             );
         } else {
             tracing::info!(
@@ -76,7 +76,7 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "a response is longer than half of what ZooKeeper clients accept by default, {CLIENTS_TAKE} bytes"
+                "a response is longer than half of the {CLIENTS_TAKE} bytes that ZooKeeper clients accept by default"
             );
         }
     }

@@ -156,7 +156,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("proposal_count", "transactions proposed while this server was the leader"),
     of(
         "large_requests_rejected",
-        "connections closed because a request exceeded largeRequestMaxBytes",
+        "connections closed because large requests together exceeded largeRequestMaxBytes",
     ),
     never("outstanding_changes_removed", "changes in flight are not counted individually"),
     of("restore_error_count", "restores that failed"),

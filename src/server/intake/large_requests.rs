@@ -57,7 +57,7 @@ pub(super) fn over_budget(server: &Server, connection: &Connection) -> Step {
     tracing::warn!(
         id = %MessageId::LARGE_REQUESTS_TOO_MANY,
         client = %connection.peer(),
-        "closing a connection: a large request exceeds largeRequestMaxBytes"
+        "closing a connection: with its request, large ones exceed largeRequestMaxBytes"
     );
     Step::HangUp
 }

@@ -353,7 +353,7 @@ impl Thread {
             let too_old = (!is_fresh).then(|| now.monotonic.since(fresh_until));
             tell_role(member, role, too_old);
             if lacks_vote {
-                tracing::info!("this server serves clients, and is not ready until it votes");
+                tracing::info!("clients are served, but this server is not ready until it votes");
             }
         }
         server.others.lacks_vote.store(lacks_vote, Ordering::Relaxed);

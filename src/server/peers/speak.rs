@@ -89,7 +89,7 @@ impl Peer {
                 peer = self.server,
                 address = %format_args!("{}:{}", self.host, self.port),
                 %error,
-                "a server of the ensemble does not accept this process as this server"
+                "a server of the ensemble refuses to talk to this process"
             );
         } else {
             tracing::warn!(
@@ -242,7 +242,7 @@ async fn heed_probes(peer: &Peer, incoming: &mut (impl AsyncRead + Unpin)) -> io
                 id = %MessageId::ID_CALLED_ELSEWHERE,
                 peer = peer.server,
                 address = %other,
-                "another process calls the servers of the ensemble as this server; it is refused as long as this one answers"
+                "another process connects to the servers of the ensemble as this server; it is refused as long as this one answers"
             );
         }
     }
