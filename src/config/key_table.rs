@@ -81,7 +81,7 @@ pub const KEYS: &[Section] = &[
             .number(60, from(INT_MIN), "a number of connections"),
         property("maxCnxns", Int, Works, "Connections in total; 0 means no limit.")
             .number(0, from(-INT_MAX), "a number of connections"),
-        in_file("tickTime", Int, Works, "ms, default {default}; the unit of `initLimit` and others.")
+        in_file("tickTime", Int, Works, "ms, default {default}; unit of `initLimit` and others.")
             .number(3000, from(1), MS),
         in_file("minSessionTimeout", Int, Works, "ms; default 2 ticks.")
             .number(-1, from(-1), MS),
