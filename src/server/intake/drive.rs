@@ -88,7 +88,7 @@ pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Serv
     let place = OpenPlace { connection, server };
     let OpenPlace { connection, server } = &place;
     tokio::select! {
-        result = drive(connection, server) => {
+        result = drive(connection, server, Inbox::new(Arc::clone(server))) => {
             if let Err(error) = result {
                 tracing::debug!(peer = %connection.peer(), %error, "connection lost");
             }
@@ -97,12 +97,12 @@ pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Serv
     }
 }
 
-async fn drive(connection: &Connection, server: &Arc<Server>) -> io::Result<()> {
-    let mut inbox = Inbox::new(Arc::clone(server));
+async fn drive(connection: &Connection, server: &Arc<Server>, mut inbox: Inbox) -> io::Result<()> {
     let handshake_ends = Instant::now() + server.config.sessionless_timeout;
     let mut last_words: Option<Instant> = None;
     loop {
         let step = if connection.is_leaving() || connection.outbox().is_ended() {
+            inbox.leave();
             Step::Leave
         } else {
             inbox.process(connection)

@@ -12,6 +12,7 @@ use crate::engine::session::SessionId;
 use crate::ensemble::Replica;
 use crate::server::client::password::PASSWORD_LEN;
 use crate::server::fixture::{attach, connected};
+use crate::server::intake::rooms::RoomOf;
 use crate::server::{showing, without_orderer};
 
 /// All room is somebody else's, for longer than its session lives without a sign.
@@ -32,7 +33,7 @@ async fn who_waits_for_room_for_a_request_is_heard() {
         previous: None,
     };
     connection.attached(&session, [0; PASSWORD_LEN]);
-    let all = server.intake.rooms.share_of(crate::server::intake::rooms::RoomOf::Small, usize::MAX);
+    let all = server.intake.rooms.share_of(RoomOf::Small, usize::MAX);
     let all = server.intake.rooms.take(all).await;
     let running = tokio::spawn(run(Arc::new(connection), Arc::clone(&server)));
     let mut frames = BytesMut::new();
@@ -61,6 +62,31 @@ async fn who_waits_for_room_for_a_request_is_heard() {
     // And it ends with its client.
     drop(client);
     tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap();
+}
+
+/// It ends while it is granted the room that it waited for, and its client reads nothing.
+#[tokio::test]
+async fn who_leaves_keeps_no_room_of_the_queue() {
+    let (_dir, server) = showing("", |database| Replica::of_member(database, 600_000));
+    let (_client, connection) = connected(&server).await;
+    SockRef::from(connection.socket()).set_send_buffer_size(64 << 10).unwrap();
+    attach(&connection);
+    assert!(connection.outbox().put(|out| out.resize(out.len() + (8 << 20), 0)));
+    let share = server.intake.rooms.share_of(RoomOf::Small, usize::MAX);
+    let mut inbox = Inbox::new(Arc::clone(&server));
+    inbox.grant_room(server.intake.rooms.take(share).await.unwrap());
+    connection.outbox().end();
+    let connection = Arc::new(connection);
+    let driving = async {
+        drive(&connection, &server, inbox).await.unwrap();
+    };
+    let waiting = server.intake.rooms.take(share);
+    tokio::select! {
+        () = driving => panic!("it has much to send"),
+        room = tokio::time::timeout(LAST_WORDS / 2, waiting) => {
+            assert!(room.expect("others get it before the client has read all").is_some());
+        }
+    }
 }
 
 fn put_get(frames: &mut BytesMut) {

@@ -115,6 +115,11 @@ impl Inbox {
         self.requests.grant_audit(held);
     }
 
+    /// No request is taken any more.
+    pub(super) fn leave(&mut self) {
+        self.requests.leave();
+    }
+
     /// Whether more may be read after a request that waits.
     pub(super) fn has_place(&self) -> bool {
         self.frames.has_place()

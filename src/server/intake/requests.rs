@@ -121,6 +121,13 @@ impl Requests {
         self.audit_room = Some(held);
     }
 
+    /// No request is taken any more: what was waited for is for others.
+    pub(super) fn leave(&mut self) {
+        self.queue_room = None;
+        self.granted = None;
+        self.audit_room = None;
+    }
+
     /// Nothing is half read: what is kept for requests is given back.
     pub(super) fn rest(&mut self) {
         let places = std::mem::take(&mut self.submissions);
@@ -343,14 +350,16 @@ impl Requests {
             connection.audited().note(audit, room, &request, session, &identities, address);
         }
         let is_close = request == Request::CloseSession;
-        if is_close {
-            connection.leave_after_answer();
-        }
         self.reads_in_flight += usize::from(effect.is_read());
         let xid = if request == Request::Ping { xid::PING } else { first.header.xid };
         let origin = origin(connection, xid, identities, received);
         let room = Some(Share::new(room, large));
         self.submit(connection, Submission { origin, work: Work::Request(request), len, room });
+        if is_close {
+            // After it counts as in flight: else the answer to an earlier request, given just now,
+            // would be the last word.
+            connection.leave_after_answer();
+        }
         Fate::Taken(is_close.then_some(Step::Leave))
     }
 
