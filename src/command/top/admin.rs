@@ -7,8 +7,10 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Version;
 
-/// For the connection, for the head of the answer and for the rest of it.
+/// For the connection and for the head of the answer.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(5));
+/// For the rest of the answer, which may be long.
+const PATIENCE_FOR_BODY: Option<Duration> = Some(Duration::from_secs(30));
 /// That of some 30,000 connections.
 const LONGEST_ANSWER: u64 = 16 << 20;
 
@@ -17,7 +19,7 @@ pub(super) fn ask(server: &str, command: &str) -> io::Result<Value> {
     let agent = Agent::config_builder()
         .timeout_connect(PATIENCE)
         .timeout_recv_response(PATIENCE)
-        .timeout_recv_body(PATIENCE)
+        .timeout_recv_body(PATIENCE_FOR_BODY)
         .user_agent("")
         .accept("")
         .proxy(None)
@@ -25,7 +27,7 @@ pub(super) fn ask(server: &str, command: &str) -> io::Result<Value> {
         .http_status_as_error(false)
         .build()
         .new_agent();
-    let url = format!("http://{server}/commands/{command}");
+    let url = format!("http://{}/commands/{command}", authority(server)?);
     // By HTTP/1.0 the answer comes in one piece and ends with the connection.
     let asked = agent.get(url).version(Version::HTTP_10);
     let mut answer = asked.call().map_err(ureq::Error::into_io)?;
@@ -36,3 +38,26 @@ pub(super) fn ask(server: &str, command: &str) -> io::Result<Value> {
     let body = answer.body_mut().with_config().limit(LONGEST_ANSWER).read_to_vec();
     Ok(serde_json::from_slice(&body.map_err(ureq::Error::into_io)?)?)
 }
+
+/// `HOST:PORT` as a URL has it: an IPv6 address in brackets. The port is not left out: it would be
+/// 80 there.
+fn authority(server: &str) -> io::Result<String> {
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+    let parts = server.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    let Some((host, port)) = parts.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
+    else {
+        return Err(wrong("not of the form HOST:PORT"));
+    };
+    if host.contains('%') {
+        return Err(wrong("an IPv6 address with a zone is not supported"));
+    }
+    Ok(if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    })
+}
+
+#[cfg(test)]
+#[path = "admin_test.rs"]
+mod admin_test;
