@@ -7,7 +7,7 @@ use compat_tests::request::{self, mode, op};
 use compat_tests::{Kind, Program, Server, four_letter_words};
 
 /// The longest session timeout that the stage's server grants: clients ask for more.
-pub(crate) const SESSION: i32 = 10_000;
+pub(crate) const SESSION: i32 = 20_000;
 const TICK: Duration = Duration::from_millis(1_000);
 
 pub(crate) struct Stage {
