@@ -46,4 +46,4 @@ pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Drift, Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
-pub use words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
+pub use words::{Forwarded, PeerWord, StreamId, TreeDigest, TreeVersion, Verdict};

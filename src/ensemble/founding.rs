@@ -153,7 +153,7 @@ impl LastRecord {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum FoundingAnswer {
     /// It is this.
     Standing(Standing),
     /// It belongs to it.
@@ -269,14 +269,14 @@ pub fn may_belong(own: Base, accepted: Option<u64>, founding: &Founding) -> Resu
 
 /// What to answer a founder whose ensemble the asked is not fit for.
 #[must_use]
-pub fn refusal(unfit: Unfit, founder: u8, founding: &Founding) -> Answer {
+pub fn refusal(unfit: Unfit, founder: u8, founding: &Founding) -> FoundingAnswer {
     match unfit {
-        Unfit::NotListed => Answer::Refused(unfit.to_string()),
+        Unfit::NotListed => FoundingAnswer::Refused(unfit.to_string()),
         _ if !founding.has_begun() => {
-            Answer::NotYet(format!("{unfit}. {}", unfit.way_out(founder)))
+            FoundingAnswer::NotYet(format!("{unfit}. {}", unfit.way_out(founder)))
         }
-        Unfit::HasMore { .. } => Answer::Refused(unfit.to_string()),
-        Unfit::AnotherHasMore { .. } | Unfit::HasAccepted { .. } => Answer::Elsewhere,
+        Unfit::HasMore { .. } => FoundingAnswer::Refused(unfit.to_string()),
+        Unfit::AnotherHasMore { .. } | Unfit::HasAccepted { .. } => FoundingAnswer::Elsewhere,
     }
 }
 

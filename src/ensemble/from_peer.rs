@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::founding::{Answer, Applicant};
+use super::founding::{Applicant, FoundingAnswer};
 use super::raft::{PeerMessage, Said, SnapshotStatus};
 use crate::storage::ReceivedSnapshot;
 
@@ -24,7 +24,7 @@ pub enum FromPeer {
     /// A server has answered its founder, this one.
     Answered(u8),
     /// A server without a state wants to belong to the ensemble.
-    Seat(Applicant, oneshot::Sender<Answer>),
+    Seat(Applicant, oneshot::Sender<FoundingAnswer>),
 }
 
 /// Why a member may not go on.

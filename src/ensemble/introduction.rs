@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub use coming::{Coming, Deed, Founds, Heard, Next};
 
-use super::founding::{Answer, Founding, LastRecord, Seat, Unfit, may_belong, refusal};
+use super::founding::{Founding, FoundingAnswer, LastRecord, Seat, Unfit, may_belong, refusal};
 use super::raft::{
     Before, EnsembleError, FIRST_LIFE, KnownMembers, member_id, of_line, server_of,
     take_another_seat, take_seat_instead,
@@ -199,9 +199,9 @@ impl Belonging {
 #[derive(Debug)]
 pub enum Asked {
     /// It says this.
-    Answers(Answer),
+    Answers(FoundingAnswer),
     /// It is not fit for it, and says this.
-    Declines(Declined, Answer),
+    Declines(Declined, FoundingAnswer),
     /// It belongs to it in this term, once this has become its directory.
     Belongs(Box<Before>, u64),
 }
@@ -442,29 +442,29 @@ impl Introduction {
             Self::Before(_, _, accepts)
                 if !accepts.is_some_and(|its| its.is_for((from, process), founding)) =>
             {
-                return Asked::Answers(Answer::Elsewhere);
+                return Asked::Answers(FoundingAnswer::Elsewhere);
             }
             Self::Before(before, holding, _) => {
                 may_belong(holding.base, before.accepted(), founding)
             }
             // Its answer was lost, or has not become durable there.
             Self::Member(belonging) if belonging.ensemble == *ensemble => {
-                return Asked::Answers(Answer::Founded);
+                return Asked::Answers(FoundingAnswer::Founded);
             }
             // Its founder does not know that it was taken out.
             Self::Removed(its) if its.ensemble == *ensemble => {
-                return Asked::Answers(Answer::Elsewhere);
+                return Asked::Answers(FoundingAnswer::Elsewhere);
             }
             // It is about to find out that its ensemble was left.
             Self::Member(its) | Self::Removed(its) if is_later(&its.left) => {
-                return Asked::Answers(Answer::Elsewhere);
+                return Asked::Answers(FoundingAnswer::Elsewhere);
             }
             // It may leave that, and must be asked then.
             Self::Member(its) | Self::Removed(its) => {
-                return Asked::Answers(Answer::OfAnother(its.ensemble));
+                return Asked::Answers(FoundingAnswer::OfAnother(its.ensemble));
             }
             Self::Reading | Self::Changing | Self::Failed(_) => {
-                return Asked::Answers(Answer::Elsewhere);
+                return Asked::Answers(FoundingAnswer::Elsewhere);
             }
         };
         let term = match may {
@@ -476,7 +476,9 @@ impl Introduction {
             }
         };
         let before = self.take_before().map(Box::new);
-        before.map_or(Asked::Answers(Answer::Elsewhere), |before| Asked::Belongs(before, term))
+        before.map_or(Asked::Answers(FoundingAnswer::Elsewhere), |before| {
+            Asked::Belongs(before, term)
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use tokio::sync::oneshot;
 
-use super::founding::{Answer, Applicant};
+use super::founding::{Applicant, FoundingAnswer};
 use super::from_peer::{FromPeer, PeerRefused};
 use super::raft::{EnsembleError, Member, Prospect, Said, Transport};
 use super::ways::{Way, Ways};
@@ -49,7 +49,7 @@ pub struct Life {
     voters: Vec<u8>,
     listed: Vec<u8>,
     /// Seats that are prepared, and who waits for them.
-    seats: Vec<(u8, u64, oneshot::Sender<Answer>)>,
+    seats: Vec<(u8, u64, oneshot::Sender<FoundingAnswer>)>,
 }
 
 impl Life {
@@ -143,7 +143,7 @@ impl Life {
         &mut self,
         member: &mut Member<T>,
         applicant: Applicant,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<FoundingAnswer>,
         now: Now,
     ) -> Result<(), EnsembleError> {
         let said = match member.prepare_seat(applicant, now)? {
@@ -152,16 +152,16 @@ impl Life {
                 return Ok(());
             }
             Prospect::Later => return Ok(()),
-            Prospect::Taken(id) => Answer::Refused(taken_by_another_directory(id)),
+            Prospect::Taken(id) => FoundingAnswer::Refused(taken_by_another_directory(id)),
             Prospect::Changing => {
-                Answer::NotYet("another change of the members must finish first".to_owned())
+                FoundingAnswer::NotYet("another change of the members must finish first".to_owned())
             }
             Prospect::Speaks => {
                 let from = member.transport().hears_from(applicant.server);
-                Answer::NotYet(speaks_as(applicant.server, from))
+                FoundingAnswer::NotYet(speaks_as(applicant.server, from))
             }
-            Prospect::Lacking => Answer::Lacking,
-            Prospect::Full => Answer::Refused(
+            Prospect::Lacking => FoundingAnswer::Lacking,
+            Prospect::Full => FoundingAnswer::Refused(
                 "the ensemble has as many members as it can have; take servers out of it first"
                     .to_owned(),
             ),
@@ -176,7 +176,7 @@ impl Life {
         for (server, above, answer) in std::mem::take(&mut self.seats) {
             match member.consensus().take_seat(server, above) {
                 // Whoever asked may have stopped waiting.
-                Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
+                Some(seat) => drop(answer.send(FoundingAnswer::Seat(seat, None))),
                 None if member.requests().is_leading() => self.seats.push((server, above, answer)),
                 None => {}
             }

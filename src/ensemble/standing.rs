@@ -28,7 +28,7 @@ mod said;
 pub use heard::busy;
 pub use patience::{Absence, LastHeard, Patience};
 pub use returning::{Asks, Return, Returning};
-pub use round::{Acceptance, Round, Step};
+pub use round::{Acceptance, NextStep, Round};
 pub use said::{Refuses, refused, without_any_base};
 
 use crate::storage::RaftState;

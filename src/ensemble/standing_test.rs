@@ -92,10 +92,10 @@ impl World {
     }
 
     /// Whom each names, and then what each does.
-    fn steps(&self, is_late: bool) -> [Step; 3] {
+    fn steps(&self, is_late: bool) -> [NextStep; 3] {
         let names = [0, 1, 2].map(|own| self.round(own, &self.others(own, [None; 3])).named());
         [0, 1, 2].map(|own| match self.is[own] {
-            is if is.is_passive() => Step::Wait,
+            is if is.is_passive() => NextStep::Wait,
             _ => self.round(own, &self.others(own, names)).step(is_late),
         })
     }
@@ -185,7 +185,7 @@ fn every_server_does_what_the_table_says() {
                 let hears_member =
                     (0..3).any(|at| world.hears[own][at] && world.is[at] == Is::Member);
                 if hears_member {
-                    assert_eq!(step, Step::Join, "{world:?}");
+                    assert_eq!(step, NextStep::Join, "{world:?}");
                     continue;
                 }
                 let may = match table(&sorted(&world, own)) {
@@ -195,7 +195,7 @@ fn every_server_does_what_the_table_says() {
                     "late" => is_late,
                     _ => false,
                 };
-                assert!(may || step == Step::Wait, "{own} of {world:?} founds");
+                assert!(may || step == NextStep::Wait, "{own} of {world:?} founds");
                 if !world.is_among_its_own(own) {
                     continue;
                 }
@@ -209,7 +209,7 @@ fn every_server_does_what_the_table_says() {
                     // Who may not begin does not.
                     false => among.iter().rev().find(|at| is(at) == Is::Marked),
                 };
-                let founds = step == Step::Found;
+                let founds = step == NextStep::Found;
                 assert_eq!(founds, may && greatest == Some(&own), "{own} of {world:?}");
             }
         }
@@ -220,7 +220,7 @@ fn every_server_does_what_the_table_says() {
 fn no_data_is_shut_out() {
     for world in worlds() {
         for (own, step) in world.steps(true).into_iter().enumerate() {
-            if step != Step::Found {
+            if step != NextStep::Found {
                 continue;
             }
             let marked = world.is.iter().filter(|is| **is == Is::Marked).count();
@@ -259,7 +259,8 @@ fn no_data_is_shut_out() {
 fn no_two_servers_found() {
     for world in worlds() {
         for is_late in [false, true] {
-            let founders = world.steps(is_late).iter().filter(|step| **step == Step::Found).count();
+            let founders =
+                world.steps(is_late).iter().filter(|step| **step == NextStep::Found).count();
             assert!(founders <= 1, "{world:?}");
         }
     }
@@ -277,7 +278,7 @@ fn who_hears_all_does_not_wait_for_ever() {
         };
         let is_held = |is: &Is| *is == Is::Blank || *is == Is::Removed && with_data == 0;
         let may_not = world.is.contains(&Is::Busy) || world.is.iter().any(is_held) && !is_enough;
-        let goes_on = steps.iter().any(|step| *step != Step::Wait);
+        let goes_on = steps.iter().any(|step| *step != NextStep::Wait);
         let are_passive = world.is.iter().all(|is| is.is_passive());
         let may_not = may_not || world.are_mostly_removed();
         assert!(goes_on || may_not || are_passive, "{world:?}");
@@ -288,15 +289,15 @@ fn who_hears_all_does_not_wait_for_ever() {
 #[test]
 fn a_founder_is_waited_for_by_those_whom_it_asks() {
     for (own, is, has_begun, steps) in [
-        (2, Is::Empty, false, [Step::Wait; 2]),
-        (2, Is::Old, false, [Step::Wait; 2]),
-        (4, Is::Empty, false, [Step::Join; 2]),
+        (2, Is::Empty, false, [NextStep::Wait; 2]),
+        (2, Is::Old, false, [NextStep::Wait; 2]),
+        (4, Is::Empty, false, [NextStep::Join; 2]),
         // Its founder may never ask it, but there is a leader.
-        (2, Is::Empty, true, [Step::Wait, Step::Join]),
-        (2, Is::Marked, true, [Step::Wait, Step::Join]),
+        (2, Is::Empty, true, [NextStep::Wait, NextStep::Join]),
+        (2, Is::Marked, true, [NextStep::Wait, NextStep::Join]),
         // It has something to lose, and gets no seat with it.
-        (2, Is::Old, true, [Step::Wait; 2]),
-        (4, Is::Empty, true, [Step::Join; 2]),
+        (2, Is::Old, true, [NextStep::Wait; 2]),
+        (4, Is::Empty, true, [NextStep::Join; 2]),
     ] {
         let founder = member(0x103, 7, &[2], has_begun);
         let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
@@ -305,7 +306,7 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
         assert_eq!([false, true].map(|is_late| round.step(is_late)), steps, "{case:?}");
         // Who asks for a seat in vain hears how that ends.
         let is_about_seat = round.waits_for(true, "/data").contains("admits this server");
-        assert_eq!(is_about_seat, steps[1] == Step::Join, "{case:?}");
+        assert_eq!(is_about_seat, steps[1] == NextStep::Join, "{case:?}");
     }
 }
 
@@ -316,19 +317,19 @@ fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
     let belongs = |ensemble| member(0x101, ensemble, &[], true);
     let waits = |ensemble| member(0x101, ensemble, &[], false);
     for (is, first, accepts, steps) in [
-        (Is::Empty, Some(Is::Empty.standing(None)), true, [Step::Wait; 2]),
-        (Is::Empty, Some(belongs(7)), true, [Step::Wait, Step::Join]),
-        (Is::Empty, Some(belongs(8)), false, [Step::Join; 2]),
-        (Is::Empty, Some(waits(8)), true, [Step::Wait; 2]),
-        (Is::Old, Some(waits(8)), true, [Step::Wait; 2]),
+        (Is::Empty, Some(Is::Empty.standing(None)), true, [NextStep::Wait; 2]),
+        (Is::Empty, Some(belongs(7)), true, [NextStep::Wait, NextStep::Join]),
+        (Is::Empty, Some(belongs(8)), false, [NextStep::Join; 2]),
+        (Is::Empty, Some(waits(8)), true, [NextStep::Wait; 2]),
+        (Is::Old, Some(waits(8)), true, [NextStep::Wait; 2]),
         // It may be all that is left of another one.
-        (Is::Empty, None, false, [Step::Wait, Step::Join]),
-        (Is::Marked, None, true, [Step::Wait; 2]),
-        (Is::Marked, Some(belongs(8)), false, [Step::Join; 2]),
-        (Is::Old, None, true, [Step::Wait; 2]),
-        (Is::Old, Some(Is::New.standing(None)), true, [Step::Wait; 2]),
-        (Is::Old, Some(belongs(7)), true, [Step::Wait; 2]),
-        (Is::Old, Some(belongs(8)), false, [Step::Join; 2]),
+        (Is::Empty, None, false, [NextStep::Wait, NextStep::Join]),
+        (Is::Marked, None, true, [NextStep::Wait; 2]),
+        (Is::Marked, Some(belongs(8)), false, [NextStep::Join; 2]),
+        (Is::Old, None, true, [NextStep::Wait; 2]),
+        (Is::Old, Some(Is::New.standing(None)), true, [NextStep::Wait; 2]),
+        (Is::Old, Some(belongs(7)), true, [NextStep::Wait; 2]),
+        (Is::Old, Some(belongs(8)), false, [NextStep::Join; 2]),
     ] {
         let mut others = BTreeMap::from([(3, asks.clone())]);
         others.extend(first.clone().map(|its| (1, its)));
@@ -606,7 +607,7 @@ fn two_lone_founders_keep_nobody_from_belonging() {
         let others = BTreeMap::from([founder(1, &[2, 3]), founder(2, &[1, 3])]);
         let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
         assert_eq!(round.accepts().map(|its| its.ensemble), Some(1), "{is:?}");
-        assert_eq!([false, true].map(|is_late| round.step(is_late)), [Step::Wait; 2], "{is:?}");
+        assert_eq!([false, true].map(|is_late| round.step(is_late)), [NextStep::Wait; 2], "{is:?}");
         assert!(!round.has_begun(), "with data it does not end");
     }
 }
@@ -628,7 +629,7 @@ fn who_is_busy_is_waited_for() {
                 let round = Round { own: 2, holding, voters: &VOTERS, others: &others };
                 assert!(round.is_held_up() && !round.is_complete());
                 for is_late in [false, true] {
-                    assert_eq!(round.step(is_late), Step::Wait, "{is:?}");
+                    assert_eq!(round.step(is_late), NextStep::Wait, "{is:?}");
                     let told = round.waits_for(is_late, "/data");
                     assert!(told.contains(text) && !told.contains("touch"), "{told}");
                     assert_eq!(told.contains("server 1 does not answer"), silent, "{told}");
@@ -643,7 +644,7 @@ fn who_is_busy_is_waited_for() {
     let told = round.waits_for(true, "/data");
     assert!(told.contains("server 3 still reads") && !told.contains("stop server 1"), "{told}");
     // An observer may have data that counts against a marker, but no data has to wait for it.
-    for (is, step) in [(Is::Marked, Step::Wait), (Is::Old, Step::Found)] {
+    for (is, step) in [(Is::Marked, NextStep::Wait), (Is::Old, NextStep::Found)] {
         let others = BTreeMap::from([(1, is.standing(Some(2))), (4, Standing::Busy(Busy::Reads))]);
         let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
         assert_eq!(round.step(true), step, "{is:?}");
@@ -674,10 +675,10 @@ fn observers_found_nothing() {
         let others = others.iter().map(|(server, is)| (*server, is.standing(names))).collect();
         Round { own, holding: is.holding(), voters: &VOTERS, others: &others }.step(true)
     };
-    assert_eq!(step(4, Is::New, &[(1, Is::Old), (2, Is::Old), (3, Is::Old)]), Step::Wait);
-    assert_eq!(step(1, Is::Old, &[(4, Is::New)]), Step::Wait);
-    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::New)]), Step::Wait);
-    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::Empty)]), Step::Found);
+    assert_eq!(step(4, Is::New, &[(1, Is::Old), (2, Is::Old), (3, Is::Old)]), NextStep::Wait);
+    assert_eq!(step(1, Is::Old, &[(4, Is::New)]), NextStep::Wait);
+    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::New)]), NextStep::Wait);
+    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::Empty)]), NextStep::Found);
 }
 
 /// It may not know that the first life of who is asked was taken out.
@@ -715,7 +716,7 @@ fn an_observer_that_is_waited_for_is_named() {
         // Also where all voters say that they are empty.
         for third in [Is::Blank, Is::Empty] {
             let (step, said) = told(third, observer.clone());
-            assert_eq!(step, Step::Wait);
+            assert_eq!(step, NextStep::Wait);
             assert!(said.contains(text), "{said}");
         }
     }
@@ -851,7 +852,7 @@ struct WorldAfter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
-    Step(Step),
+    NextStep(NextStep),
     Return(Return),
     Serves,
 }
@@ -895,7 +896,7 @@ impl WorldAfter {
                 }
                 is => {
                     let holding = is.holding();
-                    Does::Step(Round { own: number, holding, voters, others }.step(is_late))
+                    Does::NextStep(Round { own: number, holding, voters, others }.step(is_late))
                 }
             }
         })
@@ -955,11 +956,11 @@ fn a_majority_tells_whether_an_ensemble_goes_on() {
                         assert_eq!(step, expected, "{case}");
                         continue;
                     }
-                    Does::Step(step) => step,
+                    Does::NextStep(step) => step,
                 };
                 let may = match table_after(world.is[own], heard) {
                     "join" => {
-                        assert_eq!(step, Step::Join, "{case}");
+                        assert_eq!(step, NextStep::Join, "{case}");
                         continue;
                     }
                     "no member's" => continue,
@@ -967,7 +968,7 @@ fn a_majority_tells_whether_an_ensemble_goes_on() {
                     "late" => is_late && busy == 0,
                     _ => false,
                 };
-                assert!(may || step == Step::Wait, "{case} founds");
+                assert!(may || step == NextStep::Wait, "{case} founds");
                 let among: Vec<usize> = (0..3).filter(|at| world.hears[own][*at]).collect();
                 // Members name nobody.
                 let names = |at: &&usize| !matches!(world.is[**at], After::Member | After::Busy);
@@ -977,7 +978,7 @@ fn a_majority_tells_whether_an_ensemble_goes_on() {
                     let base = |at: &usize| world.is[*at].holding().base;
                     let rank = |at: &&usize| (base(at).epoch, base(at).zxid, **at);
                     let founder = among.iter().max_by_key(rank) == Some(&own);
-                    assert_eq!(step == Step::Found, founder, "{case}");
+                    assert_eq!(step == NextStep::Found, founder, "{case}");
                 }
             }
         }
@@ -992,7 +993,8 @@ fn an_ensemble_never_goes_on_beside_its_next_generation() {
         let members = world.is.iter().filter(|is| **is == After::Member).count();
         for is_late in [false, true] {
             let does = world.do_what(is_late);
-            let founders = does.iter().filter(|does| **does == Does::Step(Step::Found)).count();
+            let founders =
+                does.iter().filter(|does| **does == Does::NextStep(NextStep::Found)).count();
             assert!(founders <= 1, "{world:?}");
             let has_left = world.is.iter().any(|is| is.is_left());
             if founders == 0 || !has_left {
@@ -1005,7 +1007,7 @@ fn an_ensemble_never_goes_on_beside_its_next_generation() {
             // What ZooKeeper acknowledged is in the greatest of a majority.
             let with_data = world.is.iter().filter(|is| !is.holding().base.is_empty()).count();
             assert!(with_data >= 2, "{world:?}");
-            let founder = does.iter().position(|does| *does == Does::Step(Step::Found));
+            let founder = does.iter().position(|does| *does == Does::NextStep(NextStep::Found));
             let founder = founder.expect("one founds");
             for at in (0..3).filter(|at| world.hears[founder][*at]) {
                 assert!(world.is[at].holding().base <= world.is[founder].holding().base);
@@ -1028,7 +1030,7 @@ fn each_configuration_that_is_named_has_to_be_left_by_a_majority() {
                 its.names = Some(own);
             }
         }
-        Round { own, holding, voters, others: &others }.step(true) == Step::Found
+        Round { own, holding, voters, others: &others }.step(true) == NextStep::Found
     };
     let holds = After::LeftOld.standing(None);
     let two = [(2, holds.clone())];
@@ -1068,9 +1070,9 @@ fn what_does_not_go_together_waits_for_an_operator() {
         let left = Some(left(of));
         Standing::Before(Holding { left, names: Some(3), ..After::LeftOld.holding() })
     };
-    assert_eq!(told(with(of(1))).0, Step::Found);
+    assert_eq!(told(with(of(1))).0, NextStep::Found);
     let (step, text) = told(with(OfLine { line: 6, ..of(1) }));
-    assert_eq!(step, Step::Wait);
+    assert_eq!(step, NextStep::Wait);
     assert!(text.contains("members of two ensembles, 0000000000000006 and"), "{text}");
     // ZooKeeper's epochs are above all that it found: this server's record is of after what it went
     // on with.
@@ -1079,7 +1081,7 @@ fn what_does_not_go_together_waits_for_an_operator() {
         of_line(7, &[], OfLine { last: (5 << 32) + 1, ..of(1) }),
     ] {
         let (step, text) = told(standing);
-        assert_eq!(step, Step::Wait);
+        assert_eq!(step, NextStep::Wait);
         assert!(text.contains("server 1 has a transaction of epoch 5"), "{text}");
         assert!(text.contains("from a backup"), "{text}");
     }
@@ -1197,7 +1199,7 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
         let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
         let holding = After::LeftNew.holding();
         let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
-        assert_eq!(round.step(true), Step::Wait);
+        assert_eq!(round.step(true), NextStep::Wait);
         round.waits_for(true, "/data")
     };
     let empty = (2, After::Empty);
@@ -1246,7 +1248,7 @@ fn all_that_have_data_of_an_ensemble_are_told_to_leave_it_together() {
     let five = OfLine { voters: voters.into_iter().collect(), ..of(1) };
     let holding = Holding { left: Some(left(five)), ..After::LeftNew.holding() };
     let round = Round { own: 1, holding, voters: &voters, others: &others };
-    assert_eq!(round.step(true), Step::Wait);
+    assert_eq!(round.step(true), NextStep::Wait);
     let text = round.waits_for(true, "/data");
     assert!(text.contains("stop servers 1, 2, 3 and 4, run"), "{text}");
     let others: BTreeMap<u8, Standing> = [
@@ -1325,7 +1327,7 @@ fn a_founder_whose_ensemble_was_left_keeps_nobody_from_the_next_generation() {
         let left = After::LeftOld.standing(Some(3));
         let others = BTreeMap::from([(1, founder.clone()), (2, left)]);
         let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
-        assert_eq!((round.step(true), round.accepts()), (Step::Found, None), "{is:?}");
+        assert_eq!((round.step(true), round.accepts()), (NextStep::Found, None), "{is:?}");
         let others = BTreeMap::from([(1, founder.clone()), (2, of_line(8, &[3], of(2)))]);
         let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
         assert_eq!(round.accepts().map(|its| its.ensemble), Some(8), "{is:?}");
@@ -1350,7 +1352,7 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
         let base = Base { epoch: 4, zxid, accepted };
         let holding = Holding { base, ..After::LeftOld.holding() };
         let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
-        (round.step(true) == Step::Join).then(|| round.may_go_aside())
+        (round.step(true) == NextStep::Join).then(|| round.may_go_aside())
     };
     let join = |zxid, others: &[(u8, After)]| join_with(4, zxid, others);
     let last = of(1).last;
@@ -1360,7 +1362,7 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
     let base = Base { epoch: 4, zxid: (4 << 32) + 1, accepted: 4 };
     let holding = Holding { base, ..After::LeftOld.holding() };
     let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
-    assert!(round.step(true) == Step::Join && !round.may_go_aside());
+    assert!(round.step(true) == NextStep::Join && !round.may_go_aside());
     // A server alone leaves the epoch as it is: what it wrote may have the zxids of what the others
     // wrote.
     assert_eq!(join_with(3, last, &members), Some(false));
@@ -1407,7 +1409,7 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     ] {
         let others = others.into_iter().collect();
         let round = Round { own, holding: is.holding(), voters: &VOTERS, others: &others };
-        assert_eq!(round.step(true), Step::Join);
+        assert_eq!(round.step(true), NextStep::Join);
         is_told(&round.waits_for(true, "/data"), words, dirs);
         assert!(!round.is_out_of_ensemble(), "its data may be all that there is");
     }
@@ -1487,7 +1489,7 @@ fn every_line_names_all_that_are_left() {
     let asking = (1, of_line(7, &[3], five));
     let others = BTreeMap::from([asking, member(2), empty(4), empty(5)]);
     let round = Round { own: 3, holding, voters: &voters, others: &others };
-    assert!(round.accepts().is_some() && round.step(true) == Step::Join);
+    assert!(round.accepts().is_some() && round.step(true) == NextStep::Join);
     let text = round.waits_for(true, "/data");
     assert!(text.contains("admits this server") && text.contains(lost), "{text}");
     // One of the two.

@@ -19,24 +19,24 @@ use crate::ensemble::snapshots::Need;
 /// The requests of one follower to one leader, from when they have each other until one loses the
 /// other. A follower never uses a number again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stream(pub u64);
+pub struct StreamId(pub u64);
 
 /// What one member tells another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Word {
+pub enum PeerWord {
     /// From a follower: what its clients ask, in their order.
-    Asked {
+    Forwarded {
         /// In which stream.
-        stream: Stream,
+        stream: StreamId,
         /// Requests of the stream before these.
         first: u64,
         /// Who, and for what.
-        requests: Vec<Asked>,
+        requests: Vec<Forwarded>,
     },
     /// From the leader: what it decided, in the order of the requests.
     Decided {
         /// Of which stream.
-        stream: Stream,
+        stream: StreamId,
         /// Verdicts of the stream before these.
         first: u64,
         /// One for each request.
@@ -46,9 +46,9 @@ pub enum Word {
     /// verdict, get none. Another one may be asked.
     Ended {
         /// The stream.
-        stream: Stream,
+        stream: StreamId,
         /// The requests.
-        returned: Vec<Asked>,
+        returned: Vec<Forwarded>,
     },
     /// From a follower: sessions of its clients that showed signs of life.
     Heard(Vec<SessionId>),
@@ -92,13 +92,13 @@ impl TreeVersion {
     pub const OWN: Self = Self(DIGEST_VERSION | (APPLY_VERSION as i32) << 16);
 }
 
-impl Word {
+impl PeerWord {
     /// The first version of the members' protocol that has this word: nobody who speaks an earlier
     /// one may be told it.
     #[must_use]
     pub const fn since_version(&self) -> u32 {
         match self {
-            Self::Asked { .. }
+            Self::Forwarded { .. }
             | Self::Decided { .. }
             | Self::Ended { .. }
             | Self::Heard(_)
@@ -115,7 +115,7 @@ impl Word {
 /// A request of a follower's client. When it came in is of no interest elsewhere, and its length is
 /// that of what is heard.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Forwarded {
     /// Who.
     pub origin: Origin,
     /// For what.
@@ -124,7 +124,7 @@ pub struct Asked {
     pub len: usize,
 }
 
-impl PartialEq for Asked {
+impl PartialEq for Forwarded {
     fn eq(&self, other: &Self) -> bool {
         let who = |asked: &Self| {
             let Origin { connection, session, xid, .. } = asked.origin;
@@ -136,7 +136,7 @@ impl PartialEq for Asked {
     }
 }
 
-impl Eq for Asked {}
+impl Eq for Forwarded {}
 
 /// What a leader decided of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

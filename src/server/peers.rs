@@ -48,8 +48,8 @@ use crate::config;
 use crate::ensemble::founding::Founding;
 use crate::ensemble::introduction::{Declined, Introduction, ProcessId};
 use crate::ensemble::{
-    Ensemble, FromPeer, KnownMembers, PeerMessage, Promised, Queue, Said, SnapshotStatus,
-    Transport, Word, member_id, put_said, server_of,
+    Ensemble, FromPeer, KnownMembers, PeerMessage, PeerWord, Promised, Queue, Said, SnapshotStatus,
+    Transport, member_id, put_said, server_of,
 };
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
@@ -326,7 +326,7 @@ impl Transport for Peers {
         self.put(message.to, &Said::Message(message), 1);
     }
 
-    fn say(&mut self, to: u64, word: Word) {
+    fn say(&mut self, to: u64, word: PeerWord) {
         let since = word.since_version();
         self.put(to, &Said::Word(word), since);
     }

@@ -7,8 +7,8 @@ use super::{Declined, Introduction, ProcessId, Welcome};
 use crate::ensemble::founding::LastRecord;
 use crate::ensemble::raft::{EnsembleError, server_of};
 use crate::ensemble::standing::{
-    Absence, Asks, Begins, Holding, LastHeard, Left, Patience, Refuses, Return, Returning, Round,
-    Standing, Step, busy, refused, without_any_base,
+    Absence, Asks, Begins, Holding, LastHeard, Left, NextStep, Patience, Refuses, Return,
+    Returning, Round, Standing, busy, refused, without_any_base,
 };
 
 /// For an operator, after for whom a server waits that has accepted an ensemble.
@@ -338,29 +338,29 @@ impl Coming {
         }));
         let step = round.step(is_late);
         let deed = match step {
-            Step::Found if lately.is_some() => Deed::Waits,
-            Step::Found => Deed::Founds(Founds {
+            NextStep::Found if lately.is_some() => Deed::Waits,
+            NextStep::Found => Deed::Founds(Founds {
                 term: u64::try_from(round.newest_epoch()).unwrap_or(0) + 1,
                 succeeds: round.next_generation(),
             }),
-            Step::Join if round.may_go_aside() && may_show => {
+            NextStep::Join if round.may_go_aside() && may_show => {
                 let ends_with = ends_with.filter(|_| round.has_to_show());
                 let members = round.present().collect();
                 Deed::AsksForSeat { members, was: None, ends_with }
             }
             // One that is silent may have founded it, and be about to ask.
-            Step::Join if is_late && round.is_out_of_ensemble() => {
+            NextStep::Join if is_late && round.is_out_of_ensemble() => {
                 let (zxid, has_left) = (holding.base.zxid, holding.left.is_some());
                 Deed::Ends { zxid, has_left }
             }
-            Step::Join | Step::Wait => Deed::Waits,
+            NextStep::Join | NextStep::Wait => Deed::Waits,
         };
-        let declined = declined.filter(|_| step == Step::Wait);
+        let declined = declined.filter(|_| step == NextStep::Wait);
         let silent = lately.filter(|server| !others.contains_key(server));
         let silent = silent.filter(|_| round.present().next().is_none());
         let text = declined.and_then(|its| its.tell(&round));
         let text = text.or_else(|| silent.map(silent_lately));
-        let has_more = step == Step::Join && round.may_go_aside() && !may_show;
+        let has_more = step == NextStep::Join && round.may_go_aside() && !may_show;
         let text = text.or_else(|| has_more.then(|| round.has_more()));
         (deed, Some(text.unwrap_or_else(|| round.waits_for(is_late, &self.data_dir))))
     }

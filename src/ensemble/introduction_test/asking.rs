@@ -131,7 +131,11 @@ impl World {
                     process.introduction.knows(&running.member.consensus().known());
                 }
                 let standing = process.introduction.standing();
-                self.answer(at, reply, standing.map_or(Answer::Elsewhere, Answer::Standing));
+                self.answer(
+                    at,
+                    reply,
+                    standing.map_or(FoundingAnswer::Elsewhere, FoundingAnswer::Standing),
+                );
             }
             Question::Founded(founding, _) => {
                 let from = reply.to as u8 + 1;
@@ -148,7 +152,7 @@ impl World {
                         let founding = Founding { term, ..founding };
                         let is_early = self.flaw == Flaw::AcceptanceNotWritten;
                         if is_early {
-                            self.answer(at, reply, Answer::Founded);
+                            self.answer(at, reply, FoundingAnswer::Founded);
                         }
                         self.begin(at, Work::Belong(before, founding, from, reply));
                     }
@@ -156,7 +160,7 @@ impl World {
             }
             Question::Seat(applicant) => {
                 if !process.introduction.is_member() || process.ensemble == 0 {
-                    self.answer(at, reply, Answer::Elsewhere);
+                    self.answer(at, reply, FoundingAnswer::Elsewhere);
                     return Ok(());
                 }
                 return self.seat(at, reply, applicant);
@@ -165,7 +169,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn answer(&mut self, at: usize, reply: Reply, answer: Answer) {
+    pub(super) fn answer(&mut self, at: usize, reply: Reply, answer: FoundingAnswer) {
         let Some(process) = &self.servers[at].process else { return };
         let kind = Kind::Answer(reply.question);
         let (number, ensemble) = (process.number, process.ensemble);
@@ -194,7 +198,7 @@ impl World {
             For::Round(server) => {
                 let Some(round) = &mut process.round else { return Ok(()) };
                 round.unanswered.remove(&server);
-                if let Some((Answer::Standing(standing), number)) = answer {
+                if let Some((FoundingAnswer::Standing(standing), number)) = answer {
                     round.heard.standings.insert(server, standing);
                     round.heard.processes.insert(server, number);
                 }
@@ -207,8 +211,8 @@ impl World {
             For::Offer(server) => {
                 let number = process.number;
                 match answer {
-                    Some((Answer::Founded, _)) => self.has_answered(at, server, true),
-                    Some((Answer::Refused(_), _)) => self.has_answered(at, server, false),
+                    Some((FoundingAnswer::Founded, _)) => self.has_answered(at, server, true),
+                    Some((FoundingAnswer::Refused(_), _)) => self.has_answered(at, server, false),
                     _ => {
                         let wait = 100 + self.dice.below(200);
                         self.after(wait, Event::Offer(at, number, server));
@@ -217,7 +221,7 @@ impl World {
                 }
             }
             For::Seat(of) => {
-                if let Some((Answer::Seat(seat, _), _)) = &answer
+                if let Some((FoundingAnswer::Seat(seat, _), _)) = &answer
                     && seat.ensemble == of
                 {
                     process.seats.clear();
@@ -228,8 +232,8 @@ impl World {
                     return Ok(());
                 }
                 match answer {
-                    Some((Answer::Refused(reason), _)) => self.servers[at].no_seat = reason,
-                    Some((Answer::Lacking, _)) => {
+                    Some((FoundingAnswer::Refused(reason), _)) => self.servers[at].no_seat = reason,
+                    Some((FoundingAnswer::Lacking, _)) => {
                         process.introduction.is_lacked();
                         process.seats.clear();
                     }
@@ -394,7 +398,8 @@ impl World {
             None => self.round_later(at),
             Some(_) if self.flaw == Flaw::AcceptanceNotWritten => {}
             Some(reply) => {
-                let answer = if is_member { Answer::Founded } else { Answer::Elsewhere };
+                let answer =
+                    if is_member { FoundingAnswer::Founded } else { FoundingAnswer::Elsewhere };
                 self.answer(at, reply, answer);
             }
         }

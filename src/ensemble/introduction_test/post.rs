@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::BytesMut;
 
-use crate::ensemble::{PeerMessage, Said, Transport, Word, put_said};
+use crate::ensemble::{PeerMessage, PeerWord, Said, Transport, put_said};
 use crate::storage::SnapshotFile;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Transport for Post {
         self.sent.push((message.to, encode(&Said::Message(message))));
     }
 
-    fn say(&mut self, to: u64, word: Word) {
+    fn say(&mut self, to: u64, word: PeerWord) {
         self.sent.push((to, encode(&Said::Word(word))));
     }
 

@@ -91,7 +91,7 @@ pub(super) struct Running {
     pub(super) found: BTreeMap<usize, (u64, u64)>,
     life: Life,
     /// Who waits for a seat.
-    asking: Vec<(Reply, oneshot::Receiver<Answer>)>,
+    asking: Vec<(Reply, oneshot::Receiver<FoundingAnswer>)>,
 }
 
 impl World {
@@ -407,7 +407,7 @@ impl World {
         let process = self.servers[at].process.as_mut();
         match process.and_then(|process| process.running.as_mut()) {
             Some(running) => running.asking.push((reply, answered)),
-            None => self.answer(at, reply, Answer::Elsewhere),
+            None => self.answer(at, reply, FoundingAnswer::Elsewhere),
         }
         self.told(at, FromPeer::Seat(applicant, answer))
     }
@@ -422,7 +422,7 @@ impl World {
                 Ok(answer) => given.push((reply, answer)),
                 Err(TryRecvError::Empty) => running.asking.push((reply, answered)),
                 // Nobody hears of it.
-                Err(TryRecvError::Closed) => given.push((reply, Answer::Elsewhere)),
+                Err(TryRecvError::Closed) => given.push((reply, FoundingAnswer::Elsewhere)),
             }
         }
         for (reply, answer) in given {

@@ -24,7 +24,7 @@ use crate::ensemble::clients::Clients;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::OrderError;
 use crate::ensemble::steps::{Applying, RequestShare};
-use crate::ensemble::words::{Asked, Stream, Verdict};
+use crate::ensemble::words::{Forwarded, StreamId, Verdict};
 
 /// How long what a leader decided before another one came may take to become final.
 const LEAVING_TICKS: u32 = 10;
@@ -33,7 +33,7 @@ const LEAVING_TICKS: u32 = 10;
 #[derive(Debug)]
 enum Stage {
     /// The leader was asked. A sync is kept, because its answer repeats it.
-    Asked(Option<Request<'static>>),
+    Forwarded(Option<Request<'static>>),
     Decided(Outcome),
 }
 
@@ -76,7 +76,7 @@ struct Awaited {
 pub(super) struct Following {
     leader: u64,
     term: u64,
-    stream: Stream,
+    stream: StreamId,
     waiting: VecDeque<Awaited>,
     /// Of those that wait, the first that may have no verdict.
     undecided: usize,
@@ -91,7 +91,7 @@ pub(super) struct Following {
 }
 
 impl Following {
-    pub(super) const fn new(leader: u64, term: u64, stream: Stream) -> Self {
+    pub(super) const fn new(leader: u64, term: u64, stream: StreamId) -> Self {
         let waiting = VecDeque::new();
         Self {
             leader,
@@ -141,13 +141,13 @@ impl Following {
 
     /// Takes back what the leader did not decide, and what needed no word of it among that. False
     /// if that is not what it was asked.
-    pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
-        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Asked(_));
+    pub(super) fn take_back(&mut self, returned: Vec<Forwarded>) -> bool {
+        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Forwarded(_));
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
         let mut rest = self.waiting.split_off(first);
         let mut returned = returned.into_iter().peekable();
         while let Some(Awaited { origin, len, room, is_local, state, round }) = rest.pop_front() {
-            let is_its = |its: &Asked| {
+            let is_its = |its: &Forwarded| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
             let work = match state {
@@ -157,8 +157,8 @@ impl Following {
                 Stage::Decided(Outcome::Settled(_, Prepared::Refused(ErrorCode::ThrottledOp))) => {
                     Ok(Work::Throttled)
                 }
-                Stage::Asked(repeated) => {
-                    returned.next_if(is_its).map(|its| its.work).ok_or(Stage::Asked(repeated))
+                Stage::Forwarded(repeated) => {
+                    returned.next_if(is_its).map(|its| its.work).ok_or(Stage::Forwarded(repeated))
                 }
                 Stage::Decided(outcome) => Err(Stage::Decided(outcome)),
             };
@@ -211,12 +211,16 @@ impl Following {
         self.term
     }
 
-    pub(super) const fn stream(&self) -> Stream {
+    pub(super) const fn stream(&self) -> StreamId {
         self.stream
     }
 
     /// Takes a request. What is to be passed on, unless the answer can be made here.
-    pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
+    pub(super) fn take(
+        &mut self,
+        submission: Submission,
+        rounds: &mut Rounds,
+    ) -> Option<Forwarded> {
         let Submission { origin, work, len, room } = submission;
         let round = match work {
             Work::Request(Request::Sync(_)) | Work::OfLocal(Request::Sync(_)) => rounds.next(),
@@ -242,7 +246,7 @@ impl Following {
                     | Work::OfLocal(request @ Request::Sync(_)) => Some(request.clone()),
                     _ => None,
                 };
-                (Stage::Asked(repeated), Some(Asked { origin: origin.clone(), work, len }))
+                (Stage::Forwarded(repeated), Some(Forwarded { origin: origin.clone(), work, len }))
             }
         };
         self.waiting.push_back(Awaited { origin, len, room, is_local, state, round });
@@ -252,7 +256,7 @@ impl Following {
 
     /// Takes the leader's verdict on the first request that has none.
     pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic, rounds: &mut Rounds) {
-        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Asked(_));
+        let is_asked = |waiting: &Awaited| matches!(waiting.state, Stage::Forwarded(_));
         let Some(at) = (self.undecided..self.waiting.len()).find(|at| is_asked(&self.waiting[*at]))
         else {
             return;
@@ -278,7 +282,7 @@ impl Following {
                 Outcome::Txn(zxid, Some(attached(session, timeout_ms)))
             }
             Verdict::Read(after) => {
-                let Stage::Asked(request) = state else { return };
+                let Stage::Forwarded(request) = state else { return };
                 let read = request.take().map_or(Prepared::Close, Prepared::Read);
                 Outcome::Settled(after, read)
             }
@@ -321,7 +325,7 @@ impl Following {
             let last = applying.database().last_zxid();
             let is_due = |waiting: &mut Awaited| match &waiting.state {
                 _ if waiting.round > done => false,
-                Stage::Asked(_) => false,
+                Stage::Forwarded(_) => false,
                 // One that was applied before its verdict came: what it gave is not known any more.
                 Stage::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
                 Stage::Decided(Outcome::Settled(after, _)) => *after <= last,
@@ -397,9 +401,9 @@ mod tests {
         };
         let read = WatchRequest { path: "/a".into(), watch: false };
         let works = [delete(), Work::Throttled, Work::Request(Request::Exists(read)), delete()];
-        let mut following = Following::new(2, 1, Stream(1));
+        let mut following = Following::new(2, 1, StreamId(1));
         let mut rounds = Rounds::default();
-        let asked: Vec<Asked> = (1..)
+        let asked: Vec<Forwarded> = (1..)
             .zip(works.clone())
             .filter_map(|(xid, work)| following.take(submission(xid, work), &mut rounds))
             .collect();

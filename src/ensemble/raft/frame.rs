@@ -23,8 +23,8 @@ use self::introduction::{put_answer, put_question};
 use self::message::put_message;
 use self::word::put_word;
 use crate::engine::time::Monotonic;
-use crate::ensemble::founding::{Answer, Question};
-use crate::ensemble::words::Word;
+use crate::ensemble::founding::{FoundingAnswer, Question};
+use crate::ensemble::words::PeerWord;
 
 /// Bytes ahead of a frame's content.
 pub const FRAME_HEAD_LEN: usize = 8;
@@ -38,11 +38,11 @@ pub enum Said {
     /// Raft's.
     Message(PeerMessage),
     /// About clients.
-    Word(Word),
+    Word(PeerWord),
     /// Of a server without a state, or to one.
     Question(Question),
     /// The answer to that.
-    Answer(Answer),
+    Answer(FoundingAnswer),
     /// That its process lives, after the probe of that number; 0 for none.
     Alive(u64),
 }

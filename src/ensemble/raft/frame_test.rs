@@ -17,7 +17,7 @@ use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::founding::{Applicant, Founding, HandedSecret, LastRecord, Seat};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Standing};
-use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict};
+use crate::ensemble::words::{Forwarded, StreamId, TreeDigest, TreeVersion, Verdict};
 use crate::storage::Members;
 
 fn framed(said: &Said) -> (Vec<u8>, u32) {
@@ -43,14 +43,14 @@ fn message(msg_type: MessageType) -> PeerMessage {
     message
 }
 
-fn asked(work: Work) -> Asked {
+fn asked(work: Work) -> Forwarded {
     let identity = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
     let identities =
         Arc::new(Identities::from(vec![identity("ip", "10.0.0.1"), identity("digest", "u:hash")]));
     let connection = ConnectionId::on(3, 0x1234);
     let origin =
         Origin { connection, session: SessionId(-7), xid: -2, identities, received: Monotonic(0) };
-    Asked { origin, work, len: 0 }
+    Forwarded { origin, work, len: 0 }
 }
 
 /// One of everything.
@@ -86,7 +86,7 @@ fn examples() -> Vec<Said> {
         flags: 2,
     };
     let multi = vec![MultiOp::SetData(set()), MultiOp::Create(create.clone())];
-    let stream = Stream(u64::MAX - 1);
+    let stream = StreamId(u64::MAX - 1);
     let requests = [
         Work::Open { timeout_ms: 4000 },
         Work::Attach { timeout_ms: 5000 },
@@ -114,24 +114,24 @@ fn examples() -> Vec<Said> {
     ];
     examples.extend(
         [
-            Word::Asked { stream, first: 3, requests: requests.map(asked).into() },
-            Word::Decided { stream, first: 1 << 40, verdicts },
-            Word::Ended { stream, returned: vec![asked(Work::Attach { timeout_ms: 7 })] },
-            Word::Heard(vec![session, SessionId(-1)]),
-            Word::Disowned(vec![ConnectionId::on(255, 9)]),
-            Word::Snapshot(Need::None),
-            Word::Snapshot(Need::Due),
-            Word::Snapshot(Need::Overdue),
-            Word::Snapshot(Need::Writing),
-            Word::TakeSnapshot,
-            Word::Listed(vec![1, 0, 255]),
-            Word::Tree(tree),
-            Word::WrongTree(tree),
-            Word::Room(DiskSpace::Enough),
-            Word::Room(DiskSpace::Scarce),
-            Word::Room(DiskSpace::Least),
-            Word::Room(DiskSpace::Full),
-            Word::Room(DiskSpace::Nothing),
+            PeerWord::Forwarded { stream, first: 3, requests: requests.map(asked).into() },
+            PeerWord::Decided { stream, first: 1 << 40, verdicts },
+            PeerWord::Ended { stream, returned: vec![asked(Work::Attach { timeout_ms: 7 })] },
+            PeerWord::Heard(vec![session, SessionId(-1)]),
+            PeerWord::Disowned(vec![ConnectionId::on(255, 9)]),
+            PeerWord::Snapshot(Need::None),
+            PeerWord::Snapshot(Need::Due),
+            PeerWord::Snapshot(Need::Overdue),
+            PeerWord::Snapshot(Need::Writing),
+            PeerWord::TakeSnapshot,
+            PeerWord::Listed(vec![1, 0, 255]),
+            PeerWord::Tree(tree),
+            PeerWord::WrongTree(tree),
+            PeerWord::Room(DiskSpace::Enough),
+            PeerWord::Room(DiskSpace::Scarce),
+            PeerWord::Room(DiskSpace::Least),
+            PeerWord::Room(DiskSpace::Full),
+            PeerWord::Room(DiskSpace::Nothing),
         ]
         .map(Said::Word),
     );
@@ -183,19 +183,19 @@ fn examples() -> Vec<Said> {
     ];
     examples.extend(questions.map(Said::Question));
     let answers = [
-        Answer::Standing(Standing::Before(Holding {
+        FoundingAnswer::Standing(Standing::Before(Holding {
             base,
             begins: Begins::Marked,
             names: Some(0),
             left: Some(Left { ensemble: 9, of }),
             detached: Some(10),
         })),
-        Answer::Standing(Standing::Before(Holding {
+        FoundingAnswer::Standing(Standing::Before(Holding {
             base,
             begins: Begins::WithAll,
             ..Holding::default()
         })),
-        Answer::Standing(Standing::Member {
+        FoundingAnswer::Standing(Standing::Member {
             id: 0x101,
             ensemble: 3,
             asks: vec![2, 0],
@@ -203,17 +203,17 @@ fn examples() -> Vec<Said> {
             configured_at: 9,
             of,
         }),
-        Answer::Standing(Standing::Removed { ensemble: u64::MAX }),
-        Answer::Standing(Standing::Busy(Busy::Reads)),
-        Answer::Standing(Standing::Busy(Busy::Joins)),
-        Answer::Founded,
-        Answer::Seat(seat.clone(), None),
-        Answer::Seat(seat, Some(secret)),
-        Answer::Elsewhere,
-        Answer::OfAnother(u64::MAX),
-        Answer::NotYet("no".to_owned()),
-        Answer::Lacking,
-        Answer::Refused("no".to_owned()),
+        FoundingAnswer::Standing(Standing::Removed { ensemble: u64::MAX }),
+        FoundingAnswer::Standing(Standing::Busy(Busy::Reads)),
+        FoundingAnswer::Standing(Standing::Busy(Busy::Joins)),
+        FoundingAnswer::Founded,
+        FoundingAnswer::Seat(seat.clone(), None),
+        FoundingAnswer::Seat(seat, Some(secret)),
+        FoundingAnswer::Elsewhere,
+        FoundingAnswer::OfAnother(u64::MAX),
+        FoundingAnswer::NotYet("no".to_owned()),
+        FoundingAnswer::Lacking,
+        FoundingAnswer::Refused("no".to_owned()),
     ];
     examples.extend(answers.map(Said::Answer));
     examples.push(Said::Alive(7));
@@ -230,9 +230,12 @@ fn identities_take_in_a_frame_what_they_say() {
         let (connection, session) = (ConnectionId(1), SessionId(1));
         let (identities, received) = (Arc::new(identities), Monotonic(0));
         let origin = Origin { connection, session, xid: 1, identities, received };
-        let requests = vec![Asked { origin, work: Work::Throttled, len: 0 }];
+        let requests = vec![Forwarded { origin, work: Work::Throttled, len: 0 }];
         let mut out = BytesMut::new();
-        put_said(&mut out, &Said::Word(Word::Asked { stream: Stream(1), first: 0, requests }));
+        put_said(
+            &mut out,
+            &Said::Word(PeerWord::Forwarded { stream: StreamId(1), first: 0, requests }),
+        );
         out.len()
     };
     assert_eq!(len(shown) - len(nobody), bytes);
@@ -307,21 +310,28 @@ fn a_length_beyond_any_frame_is_refused() {
 fn frames_have_the_documented_bytes() {
     let tree = TreeDigest { zxid: Zxid(0x3_0000_0007), version: TreeVersion(2), digest: -2 };
     let words = [
-        (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
-        (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
-        (Word::Snapshot(Need::Writing), "09 03"),
-        (Word::TakeSnapshot, "0a"),
-        (Word::Listed(vec![3, 255]), "0c 00000002 03ff"),
-        (Word::Tree(tree), "0d 0000000300000007 00000002 fffffffffffffffe"),
-        (Word::WrongTree(tree), "0e 0000000300000007 00000002 fffffffffffffffe"),
-        (Word::Room(DiskSpace::Least), "0b 02"),
         (
-            Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },
+            PeerWord::Ended { stream: StreamId(0x0102), returned: vec![] },
+            "04 0000000000000102 00000000",
+        ),
+        (PeerWord::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
+        (PeerWord::Snapshot(Need::Writing), "09 03"),
+        (PeerWord::TakeSnapshot, "0a"),
+        (PeerWord::Listed(vec![3, 255]), "0c 00000002 03ff"),
+        (PeerWord::Tree(tree), "0d 0000000300000007 00000002 fffffffffffffffe"),
+        (PeerWord::WrongTree(tree), "0e 0000000300000007 00000002 fffffffffffffffe"),
+        (PeerWord::Room(DiskSpace::Least), "0b 02"),
+        (
+            PeerWord::Decided {
+                stream: StreamId(1),
+                first: 9,
+                verdicts: vec![Verdict::Txn(Zxid(2))],
+            },
             "03 0000000000000001 0000000000000009 00000001 01 0000000000000002",
         ),
         (
-            Word::Asked {
-                stream: Stream(1),
+            PeerWord::Forwarded {
+                stream: StreamId(1),
                 first: 8,
                 requests: vec![asked(Work::Open { timeout_ms: 5 })],
             },

@@ -12,7 +12,7 @@ use super::following::Following;
 use super::member::Transport;
 use super::server_of;
 use super::told::Told;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 
 /// Ticks for which a leader only listens: who is there comes and speaks up.
 pub(super) const LISTEN_TICKS: u32 = 60;
@@ -61,7 +61,7 @@ impl Lists {
         following: Option<&Following>,
         transport: &mut impl Transport,
     ) {
-        let word = |()| Word::Listed(listed.to_vec());
+        let word = |()| PeerWord::Listed(listed.to_vec());
         self.told.tell((), word, following, transport);
     }
 

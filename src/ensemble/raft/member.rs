@@ -34,7 +34,7 @@ use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Need, Snapshots};
 use crate::ensemble::steps::Applier;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 use crate::storage::{Over, ReceivedSnapshot, SnapshotFile};
 
 /// The way to the other members. It may lose, repeat and reorder.
@@ -44,7 +44,7 @@ pub trait Transport {
 
     /// Tells a member a word. From [`Member::found`] to [`Member::lost`], called on both sides,
     /// words arrive in their order, and none before a message that was sent before it.
-    fn say(&mut self, to: u64, word: Word);
+    fn say(&mut self, to: u64, word: PeerWord);
 
     /// Sends a snapshot, and after it the message that tells of it. What came of it is to be given
     /// to [`Consensus::report_snapshot`].
@@ -220,28 +220,28 @@ impl<T: Transport> Member<T> {
     ///
     /// # Errors
     /// When an answer that was waited for cannot be made.
-    pub fn hear(&mut self, from: u64, word: Word, now: Now) -> Result<(), EnsembleError> {
+    pub fn hear(&mut self, from: u64, word: PeerWord, now: Now) -> Result<(), EnsembleError> {
         if self.consensus.has_ended {
             return Ok(());
         }
         let Self { consensus, requests, turns, rooms, lists, applier, transport, .. } = self;
         match word {
-            Word::Asked { stream, first, requests: asked } => {
+            PeerWord::Forwarded { stream, first, requests: asked } => {
                 requests.asked(from, (stream, first), asked, transport);
             }
-            Word::Decided { stream, first, verdicts } => {
+            PeerWord::Decided { stream, first, verdicts } => {
                 requests.decided(from, (stream, first), verdicts, applier, now.monotonic)?;
             }
-            Word::Ended { stream, returned } => requests.ended(from, stream, returned),
-            Word::Heard(sessions) => requests.heard(&sessions, now.monotonic),
-            Word::Disowned(connections) => requests.disowned(connections),
-            Word::Snapshot(need) => turns.heard(from, need),
-            Word::Room(room) => rooms.heard(from, room, consensus.leads()),
-            Word::Listed(servers) => lists.heard(from, servers),
-            Word::TakeSnapshot if consensus.leader() == from => turns.told_to_go(),
-            Word::TakeSnapshot => {}
-            Word::Tree(tree) => self.heard_tree(from, tree)?,
-            Word::WrongTree(tree) => self.told_wrong_tree(from, tree)?,
+            PeerWord::Ended { stream, returned } => requests.ended(from, stream, returned),
+            PeerWord::Heard(sessions) => requests.heard(&sessions, now.monotonic),
+            PeerWord::Disowned(connections) => requests.disowned(connections),
+            PeerWord::Snapshot(need) => turns.heard(from, need),
+            PeerWord::Room(room) => rooms.heard(from, room, consensus.leads()),
+            PeerWord::Listed(servers) => lists.heard(from, servers),
+            PeerWord::TakeSnapshot if consensus.leader() == from => turns.told_to_go(),
+            PeerWord::TakeSnapshot => {}
+            PeerWord::Tree(tree) => self.heard_tree(from, tree)?,
+            PeerWord::WrongTree(tree) => self.told_wrong_tree(from, tree)?,
         }
         Ok(())
     }

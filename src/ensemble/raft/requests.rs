@@ -25,7 +25,7 @@ use crate::ensemble::clients::Clients;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::orphans;
 use crate::ensemble::steps::{Applier, TURN_BYTES};
-use crate::ensemble::words::{Asked, Stream, Verdict, Word};
+use crate::ensemble::words::{Forwarded, PeerWord, StreamId, Verdict};
 
 /// Requests of a leader that are not final; more are not taken.
 const WAITING_MAX: usize = 64 << 10;
@@ -33,14 +33,14 @@ const WAITING_MAX: usize = 64 << 10;
 /// The stream of a member that asks this one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking {
-    stream: Stream,
+    stream: StreamId,
     /// Requests that came in it, and verdicts that went back.
     asked: u64,
     decided: u64,
 }
 
 /// A request, and of one of another member the stream that it came in.
-type Held = (Submission, Option<(u64, Stream)>);
+type Held = (Submission, Option<(u64, StreamId)>);
 
 /// What waits to be decided.
 pub(super) struct Undecided {
@@ -79,7 +79,7 @@ pub struct Requests {
     /// The stream of each member that has asked this one.
     streams: HashMap<u64, Asking>,
     /// The last one to a leader.
-    last_stream: Stream,
+    last_stream: StreamId,
     /// When the leader was last told which sessions were heard of.
     reported: Monotonic,
     /// What shows that whom this member takes for the leader is it.
@@ -109,7 +109,7 @@ impl Requests {
             turn_bytes: TURN_BYTES,
             turn_left: 0,
             streams: HashMap::new(),
-            last_stream: Stream(0),
+            last_stream: StreamId(0),
             reported: Monotonic::default(),
             rounds: Rounds::default(),
             tick_ms,
@@ -227,7 +227,7 @@ impl Requests {
     pub(super) fn decided(
         &mut self,
         from: u64,
-        (stream, first): (Stream, u64),
+        (stream, first): (StreamId, u64),
         verdicts: Vec<Verdict>,
         applier: &Applier,
         now: Monotonic,
@@ -248,7 +248,7 @@ impl Requests {
     }
 
     /// The leader of a stream leads no more: what it did not decide comes back.
-    pub(super) fn ended(&mut self, from: u64, stream: Stream, returned: Vec<Asked>) {
+    pub(super) fn ended(&mut self, from: u64, stream: StreamId, returned: Vec<Forwarded>) {
         let is_it = |its: &Following| its.leader() == from && its.stream() == stream;
         if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
             following.leave(self.rounds.done());
@@ -298,7 +298,7 @@ impl Requests {
         } else if let Some(following) = &self.following
             && !heard.is_empty()
         {
-            transport.say(following.leader(), Word::Heard(heard));
+            transport.say(following.leader(), PeerWord::Heard(heard));
         }
     }
 
@@ -306,15 +306,15 @@ impl Requests {
     pub(super) fn asked(
         &mut self,
         from: u64,
-        (stream, first): (Stream, u64),
-        requests: Vec<Asked>,
+        (stream, first): (StreamId, u64),
+        requests: Vec<Forwarded>,
         transport: &mut impl Transport,
     ) {
         let known = self.streams.get(&from).filter(|known| known.stream == stream);
         if known.map_or(0, |known| known.asked) != first {
             self.streams.remove(&from);
             self.drop_held(from);
-            transport.say(from, Word::Ended { stream, returned: requests });
+            transport.say(from, PeerWord::Ended { stream, returned: requests });
             return;
         }
         let decided = known.map_or(0, |known| known.decided);
@@ -323,7 +323,7 @@ impl Requests {
         }
         let asked = first + requests.len() as u64;
         self.streams.insert(from, Asking { stream, asked, decided });
-        for Asked { origin, work, len } in requests {
+        for Forwarded { origin, work, len } in requests {
             let submission = Submission { origin, work, len, room: None };
             self.held.push_back((submission, Some((from, stream))));
         }
@@ -402,7 +402,7 @@ impl Requests {
             if let Some((peer, asking)) = asker {
                 let (stream, first) = (asking.stream, asking.decided);
                 asking.decided += verdicts.len() as u64;
-                transport.say(*peer, Word::Decided { stream, first, verdicts });
+                transport.say(*peer, PeerWord::Decided { stream, first, verdicts });
             }
         }
     }
@@ -426,11 +426,11 @@ impl Requests {
         };
         let first = following.asked();
         let submissions = held.drain(..).map(|(submission, _)| submission);
-        let requests: Vec<Asked> =
+        let requests: Vec<Forwarded> =
             submissions.filter_map(|submission| following.take(submission, rounds)).collect();
         if !requests.is_empty() {
             let stream = following.stream();
-            transport.say(following.leader(), Word::Asked { stream, first, requests });
+            transport.say(following.leader(), PeerWord::Forwarded { stream, first, requests });
         }
         self.settle(applier)
     }
@@ -470,7 +470,7 @@ impl Requests {
         if self.following.is_none() && leader != raft.id && consensus.has_found(leader) {
             // Above those of an earlier life of this member.
             let of_now = now.wall.0.cast_unsigned() << 16;
-            self.last_stream = Stream(of_now.max(self.last_stream.0 + 1));
+            self.last_stream = StreamId(of_now.max(self.last_stream.0 + 1));
             self.following = Some(Following::new(leader, term, self.last_stream));
             // The last reports may have been lost with what was before.
             self.reported = Monotonic(self.reported.0.saturating_sub(2 * self.tick_ms));
@@ -479,18 +479,18 @@ impl Requests {
 
     /// Another leads: what other members ask here is for nobody.
     pub(super) fn refuse_held(&mut self, transport: &mut impl Transport) {
-        let mut of: BTreeMap<(u64, Stream), Vec<Asked>> = BTreeMap::new();
+        let mut of: BTreeMap<(u64, StreamId), Vec<Forwarded>> = BTreeMap::new();
         for (submission, from) in std::mem::take(&mut self.held) {
             let Some((peer, stream)) = from else {
                 self.held.push_back((submission, None));
                 continue;
             };
             let Submission { origin, work, len, .. } = submission;
-            of.entry((peer, stream)).or_default().push(Asked { origin, work, len });
+            of.entry((peer, stream)).or_default().push(Forwarded { origin, work, len });
         }
         for ((peer, stream), returned) in of {
             if self.streams.remove(&peer).is_some() {
-                transport.say(peer, Word::Ended { stream, returned });
+                transport.say(peer, PeerWord::Ended { stream, returned });
             }
         }
     }
@@ -568,7 +568,7 @@ impl Requests {
             }
         }
         for (peer, connections) in of {
-            transport.say(peer, Word::Disowned(connections));
+            transport.say(peer, PeerWord::Disowned(connections));
         }
     }
 }

@@ -17,7 +17,7 @@ use super::server_of;
 use super::told::Told;
 use crate::engine::time::Monotonic;
 use crate::ensemble::disk_room::DiskSpace;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 use crate::message::MessageId;
 
 /// Between two attempts to hand over.
@@ -98,7 +98,7 @@ impl Rooms {
         now: Monotonic,
     ) {
         consensus.look_at_disk(now);
-        self.told.tell(consensus.room.room(), Word::Room, following, transport);
+        self.told.tell(consensus.room.room(), PeerWord::Room, following, transport);
         self.leave_short_disk(consensus, now);
         self.tell_room_to_decide(consensus, transport);
     }
@@ -110,7 +110,7 @@ impl Rooms {
             return;
         }
         let room = self.to_decide(consensus);
-        self.not_told(room).for_each(|peer| transport.say(peer, Word::Room(room)));
+        self.not_told(room).for_each(|peer| transport.say(peer, PeerWord::Room(room)));
     }
 
     /// The room for what clients of this member ask, as far as it knows.

@@ -3,11 +3,11 @@
 
 use super::following::Following;
 use super::member::Transport;
-use crate::ensemble::words::{Stream, Word};
+use crate::ensemble::words::{PeerWord, StreamId};
 
 /// What the leader of a stream was told last.
 #[derive(Debug)]
-pub(super) struct Told<T>(Option<(Stream, T)>);
+pub(super) struct Told<T>(Option<(StreamId, T)>);
 
 impl<T> Default for Told<T> {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl<T: Copy + PartialEq> Told<T> {
     pub(super) fn tell(
         &mut self,
         what: T,
-        word: impl FnOnce(T) -> Word,
+        word: impl FnOnce(T) -> PeerWord,
         following: Option<&Following>,
         transport: &mut impl Transport,
     ) {

@@ -27,7 +27,7 @@ use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::snapshots::Drift;
-use crate::ensemble::words::{TreeDigest, TreeVersion, Word};
+use crate::ensemble::words::{PeerWord, TreeDigest, TreeVersion};
 use crate::message::MessageId;
 
 /// Ticks between two words of a leader on its tree.
@@ -234,7 +234,7 @@ impl<T: Transport> Member<T> {
         trees.ticks = 0;
         let peers = self.consensus.node.raft.prs().iter().map(|(peer, _)| *peer);
         for peer in peers.filter(|peer| self.consensus.has_found(*peer)) {
-            self.transport.say(peer, Word::Tree(own));
+            self.transport.say(peer, PeerWord::Tree(own));
         }
     }
 
@@ -275,7 +275,7 @@ impl<T: Transport> Member<T> {
             return;
         };
         trees.differs_from = (own.digest != said.digest).then_some(leader);
-        self.transport.say(leader, Word::Tree(own));
+        self.transport.say(leader, PeerWord::Tree(own));
     }
 
     /// As a leader, takes what another member's tree is.
@@ -320,7 +320,7 @@ impl<T: Transport> Member<T> {
         let peer = server_of(member);
         let (its, here) = (Hex(answer.last.digest), Hex(own.digest));
         if is_wrong {
-            transport.say(member, Word::WrongTree(own));
+            transport.say(member, PeerWord::WrongTree(own));
         }
         match is_wrong {
             true if !answer.is_told => tracing::error!(

@@ -11,7 +11,7 @@ use super::following::Following;
 use super::member::Transport;
 use super::told::Told;
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 
 /// Ticks for which a leader only listens: a member may be at a snapshot that another leader told it
 /// to take.
@@ -108,7 +108,7 @@ impl Turns {
             Turn::Nobody => false,
             Turn::Own => true,
             Turn::Of(peer) => {
-                transport.say(peer, Word::TakeSnapshot);
+                transport.say(peer, PeerWord::TakeSnapshot);
                 false
             }
         }
@@ -121,7 +121,7 @@ impl Turns {
         following: Option<&Following>,
         transport: &mut impl Transport,
     ) -> bool {
-        self.told.tell(need, Word::Snapshot, following, transport);
+        self.told.tell(need, PeerWord::Snapshot, following, transport);
         self.follow(need)
     }
 

@@ -7,7 +7,7 @@ use super::{Base, Begins, Busy, Holding, Left, OfLine, Servers, Standing};
 
 /// What a server without a state does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum NextStep {
     /// Asks again.
     Wait,
     /// Founds the ensemble.
@@ -82,18 +82,18 @@ impl Round<'_> {
     /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a
     /// voter is busy.
     #[must_use]
-    pub fn step(&self, is_late: bool) -> Step {
+    pub fn step(&self, is_late: bool) -> NextStep {
         if let Some((_, ensemble, _)) = self.asker()
             && !(is_late && self.needs_no_founder(ensemble))
         {
-            return Step::Wait;
+            return NextStep::Wait;
         }
         if self.present().next().is_some() {
-            return if self.is_waiting_for_others() { Step::Wait } else { Step::Join };
+            return if self.is_waiting_for_others() { NextStep::Wait } else { NextStep::Join };
         }
         let named = self.named();
         let is_chosen = named == Some(self.own) && self.is_named_by_majority();
-        if is_chosen && self.may_begin(is_late) { Step::Found } else { Step::Wait }
+        if is_chosen && self.may_begin(is_late) { NextStep::Found } else { NextStep::Wait }
     }
 
     /// Whether all voters but itself have said what they hold.

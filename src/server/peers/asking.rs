@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Common;
 use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
-use crate::ensemble::founding::{Answer, Question};
+use crate::ensemble::founding::{FoundingAnswer, Question};
 use crate::ensemble::introduction::{Heard, ProcessId};
 use crate::ensemble::standing::{Refuses, Standing};
 
@@ -37,7 +37,9 @@ impl Asking {
             tasks.spawn(async move {
                 loop {
                     let said = match ask(&common, &peer, Question::Standing).await {
-                        Ok((Answer::Standing(standing), process)) => Some(Ok((standing, process))),
+                        Ok((FoundingAnswer::Standing(standing), process)) => {
+                            Some(Ok((standing, process)))
+                        }
                         Ok(_) => None,
                         Err(error) => Refusal::tell(&error).map(Err),
                     };

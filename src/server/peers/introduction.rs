@@ -23,7 +23,7 @@ use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config::{self, SessionPasswords};
 use crate::ensemble::callers::ProcessId;
-use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
+use crate::ensemble::founding::{Applicant, Founding, FoundingAnswer, HandedSecret, Question};
 use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
 use crate::ensemble::standing::{
     Asks, Left, Refuses, Returning, Standing, refused, without_any_base,
@@ -242,7 +242,7 @@ impl Common {
         let mut heard = Heard::default();
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok((server, Ok((Answer::Standing(standing), process)))) => {
+                Ok((server, Ok((FoundingAnswer::Standing(standing), process)))) => {
                     heard.standings.insert(server, standing);
                     heard.processes.insert(server, process);
                 }
@@ -355,8 +355,8 @@ impl Common {
             self.voice.is(true).await;
             let Some(founding) = self.offer_to(peer.server) else { break };
             match self.ask_once(peer, &founding).await {
-                Ok(Answer::Founded) => break,
-                Ok(Answer::Refused(reason)) => {
+                Ok(FoundingAnswer::Founded) => break,
+                Ok(FoundingAnswer::Refused(reason)) => {
                     tracing::warn!(
                         id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
                         peer = peer.server,
@@ -366,7 +366,9 @@ impl Common {
                     break;
                 }
                 // Others may belong to it first, or leave what they have.
-                Ok(Answer::NotYet(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
+                Ok(FoundingAnswer::NotYet(reason))
+                    if peer.complaints.lock().is_due(reason.clone()) =>
+                {
                     tracing::warn!(
                         id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
                         peer = peer.server,
@@ -374,7 +376,7 @@ impl Common {
                         "a server does not join the new ensemble yet"
                     );
                 }
-                Ok(Answer::OfAnother(other)) => {
+                Ok(FoundingAnswer::OfAnother(other)) => {
                     let other = format!("{other:016x}");
                     if peer.complaints.lock().is_due(other.clone()) {
                         tracing::warn!(
@@ -402,7 +404,11 @@ impl Common {
         offers.then_some(founding)
     }
 
-    pub(super) async fn ask_once(&self, peer: &Peer, founding: &Founding) -> io::Result<Answer> {
+    pub(super) async fn ask_once(
+        &self,
+        peer: &Peer,
+        founding: &Founding,
+    ) -> io::Result<FoundingAnswer> {
         let secret = self.session_secret.get();
         // It was founded when servers still had to authenticate.
         if secret.is_some() && !self.security.is_authenticated() {
@@ -431,7 +437,7 @@ impl Common {
             let Some(peer) = self.peers.get(&server) else { continue };
             let answer = ask(self, peer, Question::Seat(applicant)).await;
             match answer.map(|(answer, _)| answer) {
-                Ok(Answer::Seat(seat, handed)) if seat.ensemble == ensemble => {
+                Ok(FoundingAnswer::Seat(seat, handed)) if seat.ensemble == ensemble => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let applies = self.introduction.lock().take_applying(seat.ensemble);
                     let Some(applies) = applies else { return BTreeMap::new() };
@@ -445,7 +451,7 @@ impl Common {
                     self.changed(done.await);
                     return BTreeMap::new();
                 }
-                Ok(Answer::Refused(reason)) => {
+                Ok(FoundingAnswer::Refused(reason)) => {
                     if peer.complaints.lock().is_due(reason.clone()) {
                         tracing::warn!(
                             id = %MessageId::NO_SEAT,
@@ -457,12 +463,12 @@ impl Common {
                     let said = format!("does not admit this server: {reason}");
                     refusals.insert(server, said.into());
                 }
-                Ok(Answer::NotYet(reason)) => {
+                Ok(FoundingAnswer::NotYet(reason)) => {
                     let said = format!("does not admit this server yet: {reason}");
                     refusals.insert(server, said.into());
                 }
                 // From here on it is data that the ensemble has not.
-                Ok(Answer::Lacking) => {
+                Ok(FoundingAnswer::Lacking) => {
                     self.introduction.lock().is_lacked();
                     return refusals;
                 }
@@ -499,7 +505,7 @@ impl Common {
         (from, process): (u8, ProcessId),
         founding: Founding,
         handed: Option<Box<HandedSecret>>,
-    ) -> Answer {
+    ) -> FoundingAnswer {
         let (ensemble, caller) = (founding.ensemble, (from, process));
         let asked = self.introduction.lock().asked_to_belong(self.server, caller, &founding);
         let (before, founding) = match asked {
@@ -533,15 +539,15 @@ impl Common {
             common.changed(done.await);
         });
         match (changing.await, &*self.introduction.lock()) {
-            (Ok(()), Introduction::Member(_)) => Answer::Founded,
-            _ => Answer::Elsewhere,
+            (Ok(()), Introduction::Member(_)) => FoundingAnswer::Founded,
+            _ => FoundingAnswer::Elsewhere,
         }
     }
 
-    pub(super) async fn seat(&self, applicant: Applicant, process: ProcessId) -> Answer {
+    pub(super) async fn seat(&self, applicant: Applicant, process: ProcessId) -> FoundingAnswer {
         // Before it has read its directory it does not know of a key.
         if !self.is_introduced_as_member() || self.own().ensemble == 0 {
-            return Answer::Elsewhere;
+            return FoundingAnswer::Elsewhere;
         }
         let secret = self.session_secret.get();
         // Before anything is proposed: a seat is a change of the members, and this server would ask
@@ -549,19 +555,19 @@ impl Common {
         if secret.is_some() && !self.security.is_authenticated() {
             let reason = "the ensemble has a session.key, and this member gives it only to servers that \
                  authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
-            return Answer::Refused(reason.to_owned());
+            return FoundingAnswer::Refused(reason.to_owned());
         }
         let (answer, answered) = oneshot::channel();
         self.queue.put_from_peer(FromPeer::Seat(applicant, answer), None);
         match (answered.await, secret) {
-            (Ok(Answer::Seat(seat, _)), Some(secret)) => {
+            (Ok(FoundingAnswer::Seat(seat, _)), Some(secret)) => {
                 match handed_secret::hand(&self.security, secret) {
-                    Ok(handed) => Answer::Seat(seat, Some(handed)),
-                    Err(_) => Answer::Elsewhere,
+                    Ok(handed) => FoundingAnswer::Seat(seat, Some(handed)),
+                    Err(_) => FoundingAnswer::Elsewhere,
                 }
             }
-            (answer, _) => match answer.unwrap_or(Answer::Elsewhere) {
-                Answer::Elsewhere => self.speaks_already(applicant.server, process),
+            (answer, _) => match answer.unwrap_or(FoundingAnswer::Elsewhere) {
+                FoundingAnswer::Elsewhere => self.speaks_already(applicant.server, process),
                 answer => answer,
             },
         }
@@ -569,10 +575,10 @@ impl Common {
 
     /// What to answer who asks for a seat where this member gives none: the leader may have the
     /// same number as who asks, which does not ask it then.
-    fn speaks_already(&self, server: u8, process: ProcessId) -> Answer {
+    fn speaks_already(&self, server: u8, process: ProcessId) -> FoundingAnswer {
         match self.heard.lock().get(&server).and_then(|its| its.another(process)) {
-            Some(address) => Answer::NotYet(speaks_as(server, Some(address))),
-            None => Answer::Elsewhere,
+            Some(address) => FoundingAnswer::NotYet(speaks_as(server, Some(address))),
+            None => FoundingAnswer::Elsewhere,
         }
     }
 }
@@ -593,7 +599,7 @@ async fn answer_at_leisure(
 ) -> io::Result<()> {
     let answer = match read(stream, common).await? {
         Said::Question(Question::Standing) => {
-            common.standing().map_or(Answer::Elsewhere, Answer::Standing)
+            common.standing().map_or(FoundingAnswer::Elsewhere, FoundingAnswer::Standing)
         }
         Said::Question(Question::Founded(founding, handed)) => {
             common.belong(from, founding, handed).await
@@ -611,7 +617,7 @@ pub(super) async fn ask(
     common: &Common,
     peer: &Peer,
     question: Question,
-) -> io::Result<(Answer, ProcessId)> {
+) -> io::Result<(FoundingAnswer, ProcessId)> {
     let answered = timeout(ANSWER_MAX, async {
         let (mut stream, called) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;

@@ -22,7 +22,7 @@ use super::*;
 use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
-use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
+use crate::ensemble::founding::{Applicant, Founding, FoundingAnswer, Question};
 use crate::ensemble::introduction::Welcome;
 use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, OfLine, Standing};
 use crate::storage::{
@@ -457,7 +457,7 @@ async fn who_cannot_be_given_the_key_gets_no_seat() {
         .await
         .expect("an answer at once");
         assert!(
-            matches!(&answer, Answer::Refused(why) if why.contains("session.key")),
+            matches!(&answer, FoundingAnswer::Refused(why) if why.contains("session.key")),
             "{answer:?}"
         );
     }
@@ -530,7 +530,7 @@ async fn a_server_may_ask_few_questions_at_once() {
         }
     };
     let answer = tokio::time::timeout(DEADLINE, answered).await.expect("an answer");
-    assert!(matches!(answer, Answer::Standing(_)), "{answer:?}");
+    assert!(matches!(answer, FoundingAnswer::Standing(_)), "{answer:?}");
 }
 
 /// Server 1, or another process of it, that calls at `port`.
@@ -790,38 +790,40 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
         common.belong((from, ProcessId(from.into())), founding, secret).await
     };
     // It has not heard who there is, or heard of another ensemble.
-    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Elsewhere);
     common.introduction.lock().accepts(to(8));
-    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Elsewhere);
     // Somebody has data, and it was founded on nothing.
     let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
     let acceptance = Acceptance { founder: 1, ensemble: 7, newest, configured_at: 0 };
     common.introduction.lock().accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
-    assert!(matches!(belong(1, 7).await, Answer::NotYet(reason) if reason.contains("newer")));
+    assert!(
+        matches!(belong(1, 7).await, FoundingAnswer::NotYet(reason) if reason.contains("newer"))
+    );
     // Another process was reached as the founder: this one may have lost its place.
     common.introduction.lock().accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
-    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Elsewhere);
     // The one that asks knows earlier members than others do.
     let welcome = to(7).expect("leave");
     let acceptance = Acceptance { configured_at: 3, ..welcome.acceptance };
     common.introduction.lock().accepts(Some(Welcome { acceptance, ..welcome }));
-    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Elsewhere);
     // And it is another server that was heard of.
     common.introduction.lock().accepts(to(7));
-    assert_eq!(belong(3, 7).await, Answer::Elsewhere);
-    assert_eq!(belong(1, 7).await, Answer::Founded);
+    assert_eq!(belong(3, 7).await, FoundingAnswer::Elsewhere);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Founded);
     // An operator gives back what it held, and its founder was not lost after all.
     RaftStateFile::leave(&common.directory).expect("leaves");
     two.peers.is_no_member(read());
     let acceptance =
         Acceptance { founder: 3, ensemble: 8, newest: Base::default(), configured_at: 0 };
     common.introduction.lock().accepts(Some(Welcome { acceptance, process: ProcessId(3) }));
-    assert!(matches!(belong(3, 8).await, Answer::NotYet(_)), "the term may be another's");
+    assert!(matches!(belong(3, 8).await, FoundingAnswer::NotYet(_)), "the term may be another's");
     common.introduction.lock().accepts(to(7));
-    assert_eq!(belong(1, 7).await, Answer::Founded);
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Founded);
     // Asked again, and by somebody else: it may leave the first ensemble, and is to be asked then.
-    assert_eq!(belong(1, 7).await, Answer::Founded);
-    assert_eq!(belong(3, 8).await, Answer::OfAnother(7));
+    assert_eq!(belong(1, 7).await, FoundingAnswer::Founded);
+    assert_eq!(belong(3, 8).await, FoundingAnswer::OfAnother(7));
     let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
         let (id, asks, of) = (member_id(server, life), asks.to_vec(), OfLine::default());
@@ -864,12 +866,12 @@ async fn who_has_accepted_a_later_epoch_belongs_once_the_ensemble_has_begun() {
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
     let belong =
         async |founding: &Founding| common.belong((1, ProcessId(1)), founding.clone(), None).await;
-    let Answer::NotYet(reason) = belong(&founding).await else { panic!("it belongs") };
+    let FoundingAnswer::NotYet(reason) = belong(&founding).await else { panic!("it belongs") };
     assert!(reason.contains("already accepted epoch 9"), "{reason}");
     assert!(reason.contains("stop server 1, run `ferrokeeper data leave"), "{reason}");
     assert!(!two.file("raft.state").exists());
     let founding = Founding { term: founding.founded_in + 1, ..founding };
-    assert_eq!(belong(&founding).await, Answer::Founded);
+    assert_eq!(belong(&founding).await, FoundingAnswer::Founded);
     let state = RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     assert_eq!((state.term, state.founded_in, state.vote), (9, founding.founded_in, 0));
 }

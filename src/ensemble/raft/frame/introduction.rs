@@ -7,7 +7,7 @@ use super::FrameError;
 use super::bytes::{Input, put_bytes, put_list};
 use super::message::put_members;
 use crate::ensemble::founding::{
-    Answer, Applicant, Founding, HandedSecret, LastRecord, Question, Seat,
+    Applicant, Founding, FoundingAnswer, HandedSecret, LastRecord, Question, Seat,
 };
 use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Servers, Standing};
 
@@ -41,9 +41,15 @@ pub(super) fn put_question(out: &mut BytesMut, question: &Question) {
     }
 }
 
-pub(super) fn put_answer(out: &mut BytesMut, answer: &Answer) {
+pub(super) fn put_answer(out: &mut BytesMut, answer: &FoundingAnswer) {
     match answer {
-        Answer::Standing(Standing::Before(Holding { base, begins, names, left, detached })) => {
+        FoundingAnswer::Standing(Standing::Before(Holding {
+            base,
+            begins,
+            names,
+            left,
+            detached,
+        })) => {
             out.put_u8(1);
             put_base(out, *base);
             out.put_u8(match begins {
@@ -59,7 +65,14 @@ pub(super) fn put_answer(out: &mut BytesMut, answer: &Answer) {
             }
             out.put_u64(detached.unwrap_or(0));
         }
-        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun, configured_at, of }) => {
+        FoundingAnswer::Standing(Standing::Member {
+            id,
+            ensemble,
+            asks,
+            has_begun,
+            configured_at,
+            of,
+        }) => {
             out.put_u8(2);
             out.put_u64(*id);
             out.put_u64(*ensemble);
@@ -68,14 +81,14 @@ pub(super) fn put_answer(out: &mut BytesMut, answer: &Answer) {
             out.put_u64(*configured_at);
             put_line(out, of);
         }
-        Answer::Standing(Standing::Removed { ensemble }) => {
+        FoundingAnswer::Standing(Standing::Removed { ensemble }) => {
             out.put_u8(10);
             out.put_u64(*ensemble);
         }
-        Answer::Standing(Standing::Busy(Busy::Reads)) => out.put_u8(7),
-        Answer::Standing(Standing::Busy(Busy::Joins)) => out.put_u8(8),
-        Answer::Founded => out.put_u8(3),
-        Answer::Seat(seat, secret) => {
+        FoundingAnswer::Standing(Standing::Busy(Busy::Reads)) => out.put_u8(7),
+        FoundingAnswer::Standing(Standing::Busy(Busy::Joins)) => out.put_u8(8),
+        FoundingAnswer::Founded => out.put_u8(3),
+        FoundingAnswer::Seat(seat, secret) => {
             let Seat { id, ensemble, line, generation, term, members, configured_at } = seat;
             out.put_u8(4);
             for number in [id, ensemble, line, generation, term, configured_at] {
@@ -84,17 +97,17 @@ pub(super) fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_members(out, members);
             put_secret(out, secret.as_deref());
         }
-        Answer::Elsewhere => out.put_u8(5),
-        Answer::OfAnother(ensemble) => {
+        FoundingAnswer::Elsewhere => out.put_u8(5),
+        FoundingAnswer::OfAnother(ensemble) => {
             out.put_u8(9);
             out.put_u64(*ensemble);
         }
-        Answer::Lacking => out.put_u8(12),
-        Answer::Refused(reason) => {
+        FoundingAnswer::Lacking => out.put_u8(12),
+        FoundingAnswer::Refused(reason) => {
             out.put_u8(6);
             put_bytes(out, reason.as_bytes());
         }
-        Answer::NotYet(reason) => {
+        FoundingAnswer::NotYet(reason) => {
             out.put_u8(11);
             put_bytes(out, reason.as_bytes());
         }
@@ -154,10 +167,10 @@ impl Input<'_> {
         })
     }
 
-    pub(super) fn answer(&mut self) -> Result<Answer, FrameError> {
+    pub(super) fn answer(&mut self) -> Result<FoundingAnswer, FrameError> {
         Ok(match self.take::<u8>()? {
-            1 => Answer::Standing(Standing::Before(self.holding()?)),
-            2 => Answer::Standing(Standing::Member {
+            1 => FoundingAnswer::Standing(Standing::Before(self.holding()?)),
+            2 => FoundingAnswer::Standing(Standing::Member {
                 id: self.number()?,
                 ensemble: self.number()?,
                 asks: self.bytes()?.to_vec(),
@@ -165,8 +178,8 @@ impl Input<'_> {
                 configured_at: self.number()?,
                 of: self.line()?,
             }),
-            3 => Answer::Founded,
-            4 => Answer::Seat(
+            3 => FoundingAnswer::Founded,
+            4 => FoundingAnswer::Seat(
                 Seat {
                     id: self.number()?,
                     ensemble: self.number()?,
@@ -178,14 +191,14 @@ impl Input<'_> {
                 },
                 self.secret()?,
             ),
-            5 => Answer::Elsewhere,
-            6 => Answer::Refused(self.text()?),
-            7 => Answer::Standing(Standing::Busy(Busy::Reads)),
-            8 => Answer::Standing(Standing::Busy(Busy::Joins)),
-            9 => Answer::OfAnother(self.number()?),
-            10 => Answer::Standing(Standing::Removed { ensemble: self.number()? }),
-            11 => Answer::NotYet(self.text()?),
-            12 => Answer::Lacking,
+            5 => FoundingAnswer::Elsewhere,
+            6 => FoundingAnswer::Refused(self.text()?),
+            7 => FoundingAnswer::Standing(Standing::Busy(Busy::Reads)),
+            8 => FoundingAnswer::Standing(Standing::Busy(Busy::Joins)),
+            9 => FoundingAnswer::OfAnother(self.number()?),
+            10 => FoundingAnswer::Standing(Standing::Removed { ensemble: self.number()? }),
+            11 => FoundingAnswer::NotYet(self.text()?),
+            12 => FoundingAnswer::Lacking,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -13,7 +13,7 @@ use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::words::{Asked, Verdict};
+use crate::ensemble::words::{Forwarded, Verdict};
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -22,7 +22,7 @@ const OF_LOCAL: u8 = 4;
 const UPGRADE: u8 = 5;
 const THROTTLED: u8 = 6;
 
-pub(super) fn put_asked(out: &mut BytesMut, Asked { origin, work, len: _ }: &Asked) {
+pub(super) fn put_asked(out: &mut BytesMut, Forwarded { origin, work, len: _ }: &Forwarded) {
     out.put_u64(origin.connection.0);
     out.put_i64(origin.session.0);
     out.put_i32(origin.xid);
@@ -102,7 +102,7 @@ pub(super) fn put_verdict(out: &mut BytesMut, verdict: &Verdict) {
 }
 
 impl Input<'_> {
-    pub(super) fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {
+    pub(super) fn asked(&mut self, now: Monotonic) -> Result<Forwarded, FrameError> {
         let before = self.0.len();
         let connection = ConnectionId(self.number()?);
         let session = SessionId(self.take()?);
@@ -119,7 +119,7 @@ impl Input<'_> {
             kind => return Err(FrameError::Kind(kind.into())),
         };
         let origin = Origin { connection, session, xid, identities, received: now };
-        Ok(Asked { origin, work, len: before - self.0.len() })
+        Ok(Forwarded { origin, work, len: before - self.0.len() })
     }
 
     pub(super) fn verdict(&mut self) -> Result<Verdict, FrameError> {

@@ -13,36 +13,36 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::disk_room::DiskSpace;
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::words::{Stream, TreeDigest, TreeVersion, Word};
+use crate::ensemble::words::{PeerWord, StreamId, TreeDigest, TreeVersion};
 
-pub(super) fn put_word(out: &mut BytesMut, word: &Word) {
+pub(super) fn put_word(out: &mut BytesMut, word: &PeerWord) {
     match word {
-        Word::Asked { stream, first, requests } => {
+        PeerWord::Forwarded { stream, first, requests } => {
             out.put_u8(ASKED);
             out.put_u64(stream.0);
             out.put_u64(*first);
             put_list(out, requests, put_asked);
         }
-        Word::Decided { stream, first, verdicts } => {
+        PeerWord::Decided { stream, first, verdicts } => {
             out.put_u8(DECIDED);
             out.put_u64(stream.0);
             out.put_u64(*first);
             put_list(out, verdicts, put_verdict);
         }
-        Word::Ended { stream, returned } => {
+        PeerWord::Ended { stream, returned } => {
             out.put_u8(ENDED);
             out.put_u64(stream.0);
             put_list(out, returned, put_asked);
         }
-        Word::Heard(sessions) => {
+        PeerWord::Heard(sessions) => {
             out.put_u8(HEARD);
             put_list(out, sessions, |out, session| out.put_i64(session.0));
         }
-        Word::Disowned(connections) => {
+        PeerWord::Disowned(connections) => {
             out.put_u8(DISOWNED);
             put_list(out, connections, |out, connection| out.put_u64(connection.0));
         }
-        Word::Snapshot(need) => {
+        PeerWord::Snapshot(need) => {
             out.put_u8(SNAPSHOT);
             out.put_u8(match need {
                 Need::None => 0,
@@ -51,20 +51,20 @@ pub(super) fn put_word(out: &mut BytesMut, word: &Word) {
                 Need::Writing => 3,
             });
         }
-        Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
-        Word::Tree(tree) => {
+        PeerWord::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        PeerWord::Tree(tree) => {
             out.put_u8(TREE);
             put_tree(out, *tree);
         }
-        Word::WrongTree(tree) => {
+        PeerWord::WrongTree(tree) => {
             out.put_u8(WRONG_TREE);
             put_tree(out, *tree);
         }
-        Word::Listed(servers) => {
+        PeerWord::Listed(servers) => {
             out.put_u8(LISTED);
             put_bytes(out, servers);
         }
-        Word::Room(room) => {
+        PeerWord::Room(room) => {
             out.put_u8(ROOM);
             out.put_u8(match room {
                 DiskSpace::Enough => 0,
@@ -84,39 +84,39 @@ fn put_tree(out: &mut BytesMut, TreeDigest { zxid, version, digest }: TreeDigest
 }
 
 impl Input<'_> {
-    pub(super) fn word(&mut self, kind: u8, now: Monotonic) -> Result<Word, FrameError> {
+    pub(super) fn word(&mut self, kind: u8, now: Monotonic) -> Result<PeerWord, FrameError> {
         Ok(match kind {
-            ASKED => Word::Asked {
+            ASKED => PeerWord::Forwarded {
                 stream: self.stream()?,
                 first: self.number()?,
                 requests: self.list(|input| input.asked(now))?,
             },
-            DECIDED => Word::Decided {
+            DECIDED => PeerWord::Decided {
                 stream: self.stream()?,
                 first: self.number()?,
                 verdicts: self.list(Self::verdict)?,
             },
-            ENDED => Word::Ended {
+            ENDED => PeerWord::Ended {
                 stream: self.stream()?,
                 returned: self.list(|input| input.asked(now))?,
             },
-            HEARD => Word::Heard(self.list(|input| input.take().map(SessionId))?),
+            HEARD => PeerWord::Heard(self.list(|input| input.take().map(SessionId))?),
             DISOWNED => {
                 let connection = |input: &mut Self| input.number().map(ConnectionId);
-                Word::Disowned(self.list(connection)?)
+                PeerWord::Disowned(self.list(connection)?)
             }
-            SNAPSHOT => Word::Snapshot(self.need()?),
-            TAKE_SNAPSHOT => Word::TakeSnapshot,
-            ROOM => Word::Room(self.room()?),
-            LISTED => Word::Listed(self.bytes()?.to_vec()),
-            TREE => Word::Tree(self.tree()?),
-            WRONG_TREE => Word::WrongTree(self.tree()?),
+            SNAPSHOT => PeerWord::Snapshot(self.need()?),
+            TAKE_SNAPSHOT => PeerWord::TakeSnapshot,
+            ROOM => PeerWord::Room(self.room()?),
+            LISTED => PeerWord::Listed(self.bytes()?.to_vec()),
+            TREE => PeerWord::Tree(self.tree()?),
+            WRONG_TREE => PeerWord::WrongTree(self.tree()?),
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }
 
-    fn stream(&mut self) -> Result<Stream, FrameError> {
-        self.number().map(Stream)
+    fn stream(&mut self) -> Result<StreamId, FrameError> {
+        self.number().map(StreamId)
     }
 
     fn need(&mut self) -> Result<Need, FrameError> {

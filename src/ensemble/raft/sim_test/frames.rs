@@ -34,7 +34,7 @@ pub(super) fn put(content: &Content, flaw: Flaw) -> Bytes {
             }
             frame(&Said::Message(message))
         }
-        Content::Word(word) | Content::Heard(Some(word), _) => frame(&Said::Word(word.clone())),
+        Content::PeerWord(word) | Content::Heard(Some(word), _) => frame(&Said::Word(word.clone())),
         Content::Heard(None, _) => Bytes::new(),
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn read(frame: &[u8], sent: Content, now: Monotonic) -> Result<Conten
     let said = parse(frame, now)?;
     let is_same = match (&said, &sent) {
         (Said::Message(said), Content::Message(sent)) => *said == as_it_travels(sent),
-        (Said::Word(said), Content::Word(sent) | Content::Heard(Some(sent), _)) => said == sent,
+        (Said::Word(said), Content::PeerWord(sent) | Content::Heard(Some(sent), _)) => said == sent,
         _ => false,
     };
     if !is_same {
@@ -56,7 +56,7 @@ pub(super) fn read(frame: &[u8], sent: Content, now: Monotonic) -> Result<Conten
     Ok(match (said, sent) {
         (Said::Message(message), _) => Content::Message(message),
         (Said::Word(word), Content::Heard(_, sessions)) => Content::Heard(Some(word), sessions),
-        (Said::Word(word), _) => Content::Word(word),
+        (Said::Word(word), _) => Content::PeerWord(word),
         (_, sent) => sent,
     })
 }

@@ -9,7 +9,7 @@ use super::world::World;
 use super::*;
 use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
-use crate::ensemble::words::{Asked, Word};
+use crate::ensemble::words::{Forwarded, PeerWord};
 
 /// Writes that number what they make, with reads and syncs between them.
 fn requests() -> Vec<Request<'static>> {
@@ -82,10 +82,10 @@ fn requests_that_do_not_come_back_as_they_were_asked_end_their_connections() {
         identities: Arc::default(),
         received: Monotonic(0),
     };
-    let other = Asked { origin, work: Work::Request(Request::CloseSession), len: 0 };
+    let other = Forwarded { origin, work: Work::Request(Request::CloseSession), len: 0 };
     let stream = world.member(at).requests.following.as_ref().expect("follows").stream();
     let now = world.servers[at].clock.read(world.timeline.now());
-    let ended = Word::Ended { stream, returned: vec![other] };
+    let ended = PeerWord::Ended { stream, returned: vec![other] };
     world.with(at, |member| member.hear(from, ended, now)).expect("holds");
     assert_eq!((world.waiting(at), world.outcome.closed), (0, 1));
 }

@@ -12,16 +12,16 @@ use raft::eraftpb::Message as PeerMessage;
 
 use super::timeline::MS;
 use crate::engine::session::SessionId;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 use crate::storage::sim::Dice;
 
 /// What one member sends another.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Message(PeerMessage),
-    Word(Word),
+    PeerWord(PeerWord),
     /// The word of whom a member heard, if it says one, and who that has to be.
-    Heard(Option<Word>, Vec<SessionId>),
+    Heard(Option<PeerWord>, Vec<SessionId>),
 }
 
 /// Something on its way, by the places of the members.

@@ -7,7 +7,7 @@ use raft::eraftpb::{Message as PeerMessage, MessageType};
 use super::Flaw;
 use super::network::Content;
 use crate::ensemble::raft::Transport;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 use crate::storage::SnapshotFile;
 
 #[derive(Debug)]
@@ -62,11 +62,11 @@ impl Transport for Post {
         self.sent.push((message.to, Content::Message(message)));
     }
 
-    fn say(&mut self, to: u64, word: Word) {
-        if self.flaw == Flaw::TouchesDropped && matches!(word, Word::Heard(_)) {
+    fn say(&mut self, to: u64, word: PeerWord) {
+        if self.flaw == Flaw::TouchesDropped && matches!(word, PeerWord::Heard(_)) {
             return;
         }
-        self.sent.push((to, Content::Word(word)));
+        self.sent.push((to, Content::PeerWord(word)));
     }
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {

@@ -9,7 +9,7 @@ use super::world::World;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::life::{Life, STALL_MS};
-use crate::ensemble::words::Word;
+use crate::ensemble::words::PeerWord;
 
 type Checked = Result<(), String>;
 
@@ -52,12 +52,12 @@ impl Ears {
     }
 
     /// A word came that may show that sessions live.
-    pub(super) fn may_hear(&mut self, word: &Word, now: Monotonic) {
+    pub(super) fn may_hear(&mut self, word: &PeerWord, now: Monotonic) {
         match word {
-            Word::Heard(sessions) => {
+            PeerWord::Heard(sessions) => {
                 sessions.iter().for_each(|session| self.may_hear_of(session.0, now));
             }
-            Word::Asked { requests, .. } => {
+            PeerWord::Forwarded { requests, .. } => {
                 let sessions = requests.iter().map(|asked| asked.origin.session.0);
                 sessions.for_each(|session| self.may_hear_of(session, now));
             }

@@ -17,7 +17,7 @@ use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::from_peer::FromPeer;
 use crate::ensemble::raft::Member;
-use crate::ensemble::words::{Verdict, Word};
+use crate::ensemble::words::{PeerWord, Verdict};
 use crate::ensemble::{Clients as _, Life, Said};
 
 use super::post::Post;
@@ -115,7 +115,7 @@ impl World {
                 self.count_observer(member, &message);
                 self.tell(at, member, FromPeer::Said(message.from, Said::Message(message)), now)?;
             }
-            Waiting::Said(from, Content::Word(word)) => {
+            Waiting::Said(from, Content::PeerWord(word)) => {
                 let word = self.spoil_word(at, word);
                 self.servers[at].ears.may_hear(&word, now.monotonic);
                 self.tell(at, member, FromPeer::Said(from, Said::Word(word)), now)?;
@@ -161,17 +161,17 @@ impl World {
     }
 
     /// Only where that is broken on purpose.
-    fn spoil_word(&mut self, at: usize, word: Word) -> Word {
+    fn spoil_word(&mut self, at: usize, word: PeerWord) -> PeerWord {
         match (self.flaw, word) {
-            (Flaw::RefusedTooEarly, Word::Decided { stream, first, mut verdicts }) => {
+            (Flaw::RefusedTooEarly, PeerWord::Decided { stream, first, mut verdicts }) => {
                 for verdict in &mut verdicts {
                     if let Verdict::Refused(after, _) | Verdict::RefusedMulti(after, _) = verdict {
                         *after = Zxid::ZERO;
                     }
                 }
-                Word::Decided { stream, first, verdicts }
+                PeerWord::Decided { stream, first, verdicts }
             }
-            (Flaw::DoneTwice, word @ Word::Ended { .. }) => {
+            (Flaw::DoneTwice, word @ PeerWord::Ended { .. }) => {
                 let connections = self.servers[at].connections.iter();
                 let first = connections.filter_map(|(id, its)| {
                     let asked = its.unanswered.front().filter(|_| its.with_orderer > 0)?;
@@ -280,11 +280,11 @@ impl World {
         } else if !heard.is_empty() {
             let sent = &mut member.transport().sent;
             let is_report =
-                |(_, said): &(_, Content)| matches!(said, Content::Word(Word::Heard(_)));
+                |(_, said): &(_, Content)| matches!(said, Content::PeerWord(PeerWord::Heard(_)));
             // It may have said more since.
             let place = sent.iter().rposition(is_report);
             let word = match place.map(|place| sent.remove(place)) {
-                Some((_, Content::Word(word))) => Some(word),
+                Some((_, Content::PeerWord(word))) => Some(word),
                 _ => None,
             };
             let place = place.unwrap_or(sent.len());

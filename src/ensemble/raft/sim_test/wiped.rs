@@ -14,7 +14,7 @@ use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::Said;
-use crate::ensemble::founding::{Answer, Applicant, Question, Seat};
+use crate::ensemble::founding::{Applicant, FoundingAnswer, Question, Seat};
 use crate::ensemble::introduction::Introduction;
 use crate::ensemble::raft::{Before, Prospect, life_of};
 use crate::storage::sim::SimDisk;
@@ -107,8 +107,8 @@ impl World {
                 {
                     let delay = MS + self.dice.below(20 * MS);
                     let now = self.servers[asking.at].clock.read(self.timeline.now()).monotonic;
-                    let passed = frames::pass(Said::Answer(Answer::Seat(seat, None)), now)?;
-                    let Said::Answer(Answer::Seat(seat, _)) = passed else { continue };
+                    let passed = frames::pass(Said::Answer(FoundingAnswer::Seat(seat, None)), now)?;
+                    let Said::Answer(FoundingAnswer::Seat(seat, _)) = passed else { continue };
                     self.timeline.after(delay, Event::Seat(asking, seat));
                 }
                 None if member.requests().is_leading() => {

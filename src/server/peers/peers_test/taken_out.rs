@@ -11,7 +11,7 @@ async fn a_founder_that_was_taken_out_confirms_nothing() {
     two.common().introduction.lock().accepts(to(7));
     let Question::Founded(founding, secret) = offer(1, 7) else { unreachable!() };
     let answer = two.common().belong((1, ProcessId(1)), founding, secret).await;
-    assert_eq!(answer, Answer::Founded);
+    assert_eq!(answer, FoundingAnswer::Founded);
     let (id, over) = (member_id(1, 1), Some(Over::Removed));
     let state = RaftState { id, ensemble: 7, term: 2, asks: vec![], over, ..RaftState::default() };
     one.peers.is_member(&state, 0);
