@@ -176,6 +176,9 @@ fn every_key_in_effect_sets_its_field() {
         ("clientPortAddress=::1%lo", |c| {
             c.client_listen.address = Some(Ipv6Addr::LOCALHOST.into());
         }),
+        ("clientPortAddress=", |c| {
+            c.client_listen.address = Some(Ipv4Addr::LOCALHOST.into());
+        }),
         ("clientPortAddress=0.0.0.0", |_| ()),
         ("clientPortAddress=::", |_| ()),
         ("clientPortListenBacklog=7", |c| c.client_listen_backlog = NonZeroU32::new(7)),
@@ -186,6 +189,7 @@ fn every_key_in_effect_sets_its_field() {
         ("minSessionTimeout=-1", |_| ()),
         ("maxSessionTimeout=6000", |c| c.max_session_timeout_ms = 6000),
         ("globalOutstandingLimit=5", |c| c.global_outstanding_limit = 5),
+        ("globalOutstandingLimit=-1", |c| c.global_outstanding_limit = 0),
         ("largeRequestThreshold=1\nlargeRequestMaxBytes=2", |c| {
             let large = LargeRequests { threshold: 1, max_bytes: 2 };
             c.throttle.large_requests = Some(large);
@@ -249,6 +253,10 @@ fn every_key_in_effect_sets_its_field() {
         ("fsync.warningthresholdms=20", |c| {
             c.fsync_warning_threshold = Duration::from_millis(20);
         }),
+        ("fsync.warningthresholdms=-1", |c| c.fsync_warning_threshold = Duration::ZERO),
+        ("fsync.warningthresholdms=9000000000", |c| {
+            c.fsync_warning_threshold = Duration::from_millis(u32::MAX.into());
+        }),
         ("forceSync=no", |c| c.force_sync = false),
         ("forceSync=NO", |_| ()),
         ("autopurge.snapRetainCount=4", |c| c.snap_retain_count = 4),
@@ -310,6 +318,9 @@ fn every_key_in_effect_sets_its_field() {
         ("znode.container.maxPerMinute=7", |c| c.containers.max_per_minute = 7),
         ("znode.container.maxNeverUsedIntervalMs=9", |c| {
             c.containers.max_never_used = Some(Duration::from_millis(9));
+        }),
+        ("znode.container.maxNeverUsedIntervalMs=-1", |c| {
+            c.containers.max_never_used = Some(Duration::ZERO);
         }),
         ("nio.sessionlessCnxnTimeout=1", |c| c.sessionless_timeout = Duration::from_millis(1)),
         ("clientTcpKeepAlive=true", |c| c.client_tcp_keep_alive = true),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::settings::Settings;
-use super::value::{millis, unsigned};
+use super::value::{any_millis, millis, signed, unsigned};
 
 /// The pace of their removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +21,12 @@ pub struct Containers {
 impl Containers {
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, ConfigError> {
         let check_interval = millis(settings, "znode.container.checkIntervalMs")?;
-        let never_used = millis(settings, "znode.container.maxNeverUsedIntervalMs")?;
+        let key = "znode.container.maxNeverUsedIntervalMs";
+        let never_used = any_millis(settings, key)?;
         Ok(Self {
             check_interval,
             max_per_minute: unsigned(settings, "znode.container.maxPerMinute")?,
-            max_never_used: Some(never_used).filter(|its| !its.is_zero()),
+            max_never_used: (signed(settings, key)? != 0).then_some(never_used),
         })
     }
 }

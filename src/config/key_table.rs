@@ -9,6 +9,8 @@ use super::keys::Syntax::{Bool, Int, Long, LongDecimal, PeerType, Text};
 use super::keys::{INT_MAX, INT_MIN, Range, bare, either, from, in_file, property};
 
 const PORT: Range = Range { least: 0, most: u16::MAX as i64 };
+/// Any Java `long`.
+const ANY: Range = Range { least: i64::MIN, most: i64::MAX };
 const IN_KB: Range = Range { least: i64::MIN, most: i64::MAX >> 10 };
 const MS: &str = "a number of milliseconds";
 
@@ -58,7 +60,7 @@ pub const KEYS: &[Section] = &[
             .number(4 << 20, IN_KB, "a number of KB"),
         property("forceSync", Text, Works, "Only `no` leaves the log unsynced; acknowledged changes can then be lost."),
         either("fsync.warningthresholdms", Long, Better, "ms; a slower sync is logged and counted, and one that hangs is reported while it hangs.")
-            .number(1000, from(0), MS),
+            .number(1000, ANY, MS),
         in_file("autopurge.purgeInterval", Int, Better, "Hours; 0 means never; if not set, every hour. Files written by ZooKeeper stay until `data seal`.")
             .number(1, from(INT_MIN), "a number of hours"),
         in_file("autopurge.snapRetainCount", Int, Works, "Number of snapshots that a purge keeps; default {default}, which is also the minimum.")
@@ -73,7 +75,7 @@ pub const KEYS: &[Section] = &[
     Section { heading: "Clients", keys: &[
         in_file("clientPort", Int, Works, "TCP port for clients, unencrypted.")
             .number(0, PORT, "a TCP port"),
-        in_file("clientPortAddress", Text, Works, "Address for `clientPort`; default all."),
+        in_file("clientPortAddress", Text, Works, "Address for `clientPort`; default all, but an empty value means 127.0.0.1, as in ZooKeeper."),
         in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096 (in ZooKeeper 50).")
             .number(-1, from(INT_MIN), "a number of connections"),
         property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default {default}.").flag(false),
@@ -90,7 +92,7 @@ pub const KEYS: &[Section] = &[
         property("nio.sessionlessCnxnTimeout", Int, Works, "ms within which a connection must open a session; default {default}.")
             .number(10_000, from(1), MS),
         property("globalOutstandingLimit", Int, Works, "Requests waiting to be ordered, default {default}; beyond that, sockets are not read.")
-            .number(1000, from(0), "a number of requests"),
+            .number(1000, from(INT_MIN), "a number of requests"),
         bare("jute.maxbuffer", Int, Works, "Bytes of a request frame, default {default}; also read from zoo.cfg.")
             .number(1_048_575, from(1), "a number of bytes"),
         property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; by default as many as `jute.maxbuffer`, at least 1024. Longer records, which ZooKeeper cannot read back, are refused.")
@@ -103,8 +105,8 @@ pub const KEYS: &[Section] = &[
             .number(60_000, from(1), MS),
         bare("znode.container.maxPerMinute", Int, Works, "Znodes that the cleanup removes per minute, default {default}; also read from zoo.cfg.")
             .number(10_000, from(1), "a number of znodes a minute"),
-        bare("znode.container.maxNeverUsedIntervalMs", Long, Works, "ms after which a container that never had a child is removed; 0 means never; also read from zoo.cfg.")
-            .number(0, from(0), MS),
+        bare("znode.container.maxNeverUsedIntervalMs", Long, Works, "ms after which a container that never had a child is removed; 0 means never, less at once; also read from zoo.cfg.")
+            .number(0, ANY, MS),
         property("4lw.commands.whitelist", Text, Works, "Four-letter words that are answered, `*` means all; `srvr` always is."),
         in_file("localSessionsEnabled", Bool, Works, "New sessions exist only on the server that opened them; no effect on a standalone server, as in ZooKeeper.").flag(false),
         in_file("localSessionsUpgradingEnabled", Bool, Works, "A local session becomes a global one with its first ephemeral znode.").flag(false),

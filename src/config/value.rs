@@ -3,7 +3,7 @@
 //! Owns Java's number and boolean syntaxes and the resolving of host names. What a key may be and
 //! is by default, its row in the table of keys says.
 
-use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs as _};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
@@ -62,6 +62,12 @@ pub(super) fn port(settings: &Settings, key: &'static str) -> Result<u16, Config
 
 pub(super) fn millis(settings: &Settings, key: &'static str) -> Result<Duration, ConfigError> {
     unsigned(settings, key).map(|millis| Duration::from_millis(millis.into()))
+}
+
+/// Milliseconds of any Java `long`; none is longer than 49 days.
+pub(super) fn any_millis(settings: &Settings, key: &'static str) -> Result<Duration, ConfigError> {
+    let millis = signed(settings, key)?.clamp(0, u32::MAX.into());
+    Ok(Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
 }
 
 /// Bytes of a key in KB; zero and less is `None`.
@@ -156,6 +162,10 @@ pub(super) fn address(
     let Some(setting) = settings.get(key) else {
         return Ok(None);
     };
+    // As Java's InetAddress.getByName.
+    if setting.value.is_empty() {
+        return Ok(Some(Ipv4Addr::LOCALHOST.into()));
+    }
     resolve(&setting.value).ok_or_else(|| {
         bad_value(key, setting, "an address, or a host name that can be resolved".to_owned())
     })
