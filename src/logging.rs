@@ -106,9 +106,10 @@ pub fn start(file: Option<&Path>) {
         let _ = LEVEL.set(level);
         // The standard hook writes to standard error itself: where nobody reads that, the thread
         // would never end.
-        panic::set_hook(Box::new(
-            |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a bug, please report it"),
-        ));
+        panic::set_hook(Box::new(|info| {
+            tracing::error!(id = %MessageId::PANIC, "{info}; this is a bug, please report \
+                it")
+        }));
         *WORKERS.lock() = workers;
     }
     for (id, refused) in refused {
@@ -277,7 +278,11 @@ mod tests {
     fn a_line_of_json_has_the_fields_as_what_they_are() {
         let text = all_written("", true, false, || {
             let id = MessageId::PANIC;
-            tracing::warn!(target: "ferrokeeper::a", %id, port = 2181, path = %"/a\nb", late = true, "said");
+            tracing::warn!(
+                target: "ferrokeeper::a",
+                %id, port = 2181, path = %"/a\nb", late = true,
+                "said"
+            );
         });
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
         let expected = serde_json::json!({

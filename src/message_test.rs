@@ -97,7 +97,8 @@ fn every_warning_and_error_has_its_id() {
 
 #[test]
 fn a_warning_without_an_id_would_be_found() {
-    let code = "a();\ntracing::warn!(%error, \"b\");\ntracing::error!(\n    id = %MessageId::PANIC,\n    \"c\");";
+    let code = "a();\ntracing::warn!(%error, \"b\");\ntracing::error!(\n    id = \
+        %MessageId::PANIC,\n    \"c\");";
     let told: Vec<(usize, bool)> =
         warnings(code).map(|(line, arguments)| (line, has_id(arguments))).collect();
     assert_eq!(told, [(2, false), (3, true)]);

@@ -270,7 +270,8 @@ fn tell_what_it_is(
                     id = %MessageId::ZOOKEEPER_WENT_ON,
                     file = %file.display(),
                     ensemble = format_args!("{:016x}", left.ensemble),
-                    "ZooKeeper went on with the directory of this member, which has thereby left its ensemble"
+                    "ZooKeeper has written to this member's directory: this server no longer \
+                     belongs to its ensemble"
                 );
                 let directory = Arc::clone(directory);
                 peers.is_no_member(Before::of_member(directory, ensemble, left)?);
@@ -328,7 +329,7 @@ async fn serve_as_member(
         data::use_up_marker(&server.config);
         tracing::info!(
             directory = %directory.snapshots().display(),
-            "reading the data directory; clients are served after that"
+            "reading the data directory; clients will be served when this is done"
         );
         let began = server.clock.monotonic();
         let started = ensemble.start(directory)?;

@@ -13,7 +13,7 @@
 //! EntryWriter   append* commit       the same log by index, with a tail that can be cut
 //! EntryLog      put entries          that log as it is read, before it is written too
 //! RaftStateFile save                 term and vote of a member of an ensemble
-//! SpareFiller   step                 zero-filled segments ahead of the log, on a thread of the caller
+//! SpareFiller   step                 zero-filled segments ahead of the log, on its caller's thread
 //! SnapshotWriter write* finish       snapshot.<zxid>
 //! purge                              what no start needs any more
 //! ```

@@ -54,8 +54,8 @@ fn a_file_that_cannot_be_read_is_named_with_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "ferrokeeper: [FK0101] /no/such/zoo.cfg: cannot read the configuration: No such file or directory \
-         (os error 2)\n  Check the path; it is relative to the working directory.\n"
+        "ferrokeeper: [FK0101] /no/such/zoo.cfg: cannot read the configuration: No such file or \
+         directory (os error 2)\n  Check the path; it is relative to the working directory.\n"
     );
 }
 
@@ -70,8 +70,9 @@ fn a_bad_value_is_named_with_its_line() {
     assert_eq!(
         stderr(&output),
         format!(
-            "ferrokeeper: [FK0105] {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
-             to 2147483647\n  Correct tickTime, or remove it to get its default.\n"
+            "ferrokeeper: [FK0105] {file}:3: tickTime is \"fast\", expected a number of \
+             milliseconds from 1 to 2147483647\n  Correct tickTime, or remove it to get its \
+             default.\n"
         )
     );
 }

@@ -735,7 +735,8 @@ fn a_restore_that_is_refused_changes_nothing() {
         let before = tree_of(&server);
         let mut stream = TcpStream::connect(server.admin()).expect("connected");
         let head = format!(
-            "POST /commands/restore HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}\r\nContent-Length: {}\r\n\r\n",
+            "POST /commands/restore HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}\r\nContent-Length: \
+             {}\r\n\r\n",
             snapshot.body.len()
         );
         stream.write_all(head.as_bytes()).expect("sent");

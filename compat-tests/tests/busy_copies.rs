@@ -331,8 +331,9 @@ fn copies_of(kind: Kind, copies: usize) {
             let at = (last..=last + 1).find(|n| shown == State::after(*n));
             assert!(
                 at.is_some_and(|at| (before..=sent).contains(&at)),
-                "copy {copy} of {kind:?}, {order:?}, by command: {commanded}: acknowledged before it {before}, \
-                 sent until its end {sent}; the tree is that of {at:?}, its last number {last}\n{}\n{}",
+                "copy {copy} of {kind:?}, {order:?}, by command: {commanded}: acknowledged before \
+                 it {before}, sent until its end {sent}; the tree is that of {at:?}, its last \
+                 number {last}\n{}\n{}",
                 differences(&shown, &State::after(last)),
                 other.log()
             );

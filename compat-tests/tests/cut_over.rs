@@ -124,8 +124,8 @@ fn nobody_loses_a_session_over_a_million_znodes() {
         }
         let (last, first) = observer.finish();
         show(&format!(
-            "change {round}: {} ms from ZooKeeper's last reply to the first one behind it, {} ms of \
-             them until its process had ended",
+            "change {round}: {} ms from ZooKeeper's last reply to the first one behind it, {} ms \
+             of them until its process had ended",
             (first - last).as_millis(),
             ended.saturating_duration_since(last).as_millis()
         ));

@@ -22,7 +22,8 @@ impl Place {
         let dir = tempfile::Builder::new().prefix("compat.").tempdir().expect("a directory");
         fs::create_dir(dir.path().join("conf")).expect("a folder");
         let text = format!(
-            "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+            "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+             admin.enableServer=false\n",
             dir.path().join("data").display()
         );
         fs::write(dir.path().join("conf/zoo.cfg"), text).expect("zoo.cfg");

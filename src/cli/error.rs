@@ -50,7 +50,8 @@ impl Refusal {
             }
             Some(ErrorCode::NewConfigNoQuorum) => {
                 "No quorum of new config is connected and up-to-date with the leader of last \
-                 commmitted config - try invoking reconfiguration after new servers are connected and synced"
+                 commmitted config - try invoking reconfiguration after new servers are connected \
+                 and synced"
                     .to_owned()
             }
             Some(ErrorCode::QuotaExceeded) => format!("Quota has exceeded : {path}"),

@@ -267,9 +267,10 @@ mod tests {
             num_children: 2,
             pzxid: 0x5_0000_0001,
         };
-        let lines = "cZxid = 0x500000001\nctime = Mon Feb 16 09:36:07 UTC 2026\nmZxid = 0x500000002\n\
-                     mtime = Thu Jan 01 00:00:00 UTC 1970\npZxid = 0x500000001\ncversion = -1\ndataVersion = 3\n\
-                     aclVersion = 1\nephemeralOwner = 0xffffffffffffffff\ndataLength = 5\nnumChildren = 2\n";
+        let lines = "cZxid = 0x500000001\nctime = Mon Feb 16 09:36:07 UTC 2026\nmZxid = \
+            0x500000002\nmtime = Thu Jan 01 00:00:00 UTC 1970\npZxid = 0x500000001\ncversion = \
+            -1\ndataVersion = 3\naclVersion = 1\nephemeralOwner = 0xffffffffffffffff\ndataLength = \
+            5\nnumChildren = 2\n";
         assert_eq!(StatLines(&stat).to_string(), lines);
     }
 

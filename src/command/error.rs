@@ -37,7 +37,9 @@ pub(super) enum CommandError {
         "cannot ask the AdminServer at {server}: {source}; use --server host:port to name another"
     )]
     Admin { server: String, source: io::Error },
-    #[error("{word} is not an error code, exit code, key or message id{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    #[error("{word} is not an error code, exit code, key or message id{}",
+       .nearest.map(|name| format!("; \
+        did you mean {name}?")).unwrap_or_default())]
     Inexplicable { word: String, nearest: Option<&'static str> },
     #[error("{1}")]
     Refused(MessageId, String),

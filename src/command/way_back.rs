@@ -270,7 +270,7 @@ impl Report<'_> {
             );
         } else if member.is_removed() {
             found.push(
-                "the member was taken out of its ensemble: the others have newer data".to_owned(),
+                "the member was removed from its ensemble: the others have newer data".to_owned(),
             );
         }
         if member.clears || member.replaces != 0 || member.founds {

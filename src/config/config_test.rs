@@ -298,7 +298,8 @@ fn every_key_in_effect_sets_its_field() {
             c.access.ensemble = Some(EnsembleScheme { names: None });
         }),
         (
-            "authProvider.2=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider\nensembleAuthName=a, b",
+            "authProvider.2=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider\n\
+             ensembleAuthName=a, b",
             |c| {
                 let names = Some(vec!["a".to_owned(), "b".to_owned()]);
                 c.access.ensemble = Some(EnsembleScheme { names });
@@ -469,7 +470,8 @@ fn a_value_that_a_key_in_effect_cannot_take_stops_the_start() {
         ("jvm.pause.monitor=yes", "jvm.pause.monitor is \"yes\", expected true or false"),
         (
             "observerMasterPort=0x10",
-            "observerMasterPort is \"0x10\", expected a whole number from -2147483648 to 2147483647",
+            "observerMasterPort is \"0x10\", expected a whole number from -2147483648 to \
+             2147483647",
         ),
         (
             "jvm.pause.sleep.time.ms=1s",
@@ -481,11 +483,13 @@ fn a_value_that_a_key_in_effect_cannot_take_stops_the_start() {
         ("standaloneEnabled=yes", "standaloneEnabled is \"yes\", expected true or false"),
         (
             "clientPortAddress=::1%nowhere",
-            "clientPortAddress is \"::1%nowhere\", expected an address, or a host name that can be resolved",
+            "clientPortAddress is \"::1%nowhere\", expected an address, or a host name that can be \
+             resolved",
         ),
         (
             "clientPortAddress=256.1.1.1.",
-            "clientPortAddress is \"256.1.1.1.\", expected an address, or a host name that can be resolved",
+            "clientPortAddress is \"256.1.1.1.\", expected an address, or a host name that can be \
+             resolved",
         ),
         (
             "metricsProvider.className=a.B",
@@ -515,8 +519,10 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
             "zoo.cfg:3: quorum.auth.learnerRequireSasl is true but quorum.auth.enableSasl is not",
         ),
         (
-            "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\nquorum.auth.serverRequireSasl=true",
-            "zoo.cfg:4: quorum.auth.serverRequireSasl is true but quorum.auth.learnerRequireSasl is not",
+            "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\n\
+             quorum.auth.serverRequireSasl=true",
+            "zoo.cfg:4: quorum.auth.serverRequireSasl is true but quorum.auth.learnerRequireSasl \
+             is not",
         ),
         (
             "dataDir=/d\nclientPort=8080\nadmin.serverPort=8080",
@@ -549,7 +555,8 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
 fn an_ensemble_of_one_is_refused_with_its_line() {
     assert_eq!(
         error(&format!("{BASE}standaloneEnabled=false")),
-        "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one, which this version does not support"
+        "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one, which this version does \
+         not support"
     );
 }
 
@@ -583,7 +590,8 @@ fn a_property_that_is_no_number_is_the_default_and_a_warning() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused_with_its_line() {
-    let tls = "sslQuorum=true\nssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem";
+    let tls = "sslQuorum=true\nssl.quorum.keyStore.location=/k.pem\n\
+               ssl.quorum.trustStore.location=/t.pem";
     let three = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2";
     for (lines, expected) in [
         ("group.1=1:2:3".to_owned(), "zoo.cfg:3: group.1 is refused: a majority of all voters"),
@@ -635,7 +643,8 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
 
 #[test]
 fn every_refusal_is_told_of_at_once() {
-    let text = "dataDir=/d\nclientPort=2181\ntickTime=x\ngroup.1=1\nmaxClientCnxns=many\nclientPortListenBacklog=x\n";
+    let text = "dataDir=/d\nclientPort=2181\ntickTime=x\ngroup.1=1\nmaxClientCnxns=many\n\
+                clientPortListenBacklog=x\n";
     let examined = assemble(Some((Path::new("zoo.cfg"), text.as_bytes())), &[], |_| None);
     let refusals = examined.expect("it can be read").outcome.expect_err("refused");
     let all: Vec<_> = std::iter::once(&refusals.first).chain(&refusals.more).collect();
@@ -649,7 +658,8 @@ fn every_refusal_is_told_of_at_once() {
 /// properties without that prefix only.
 #[test]
 fn what_counts_only_here_is_known() {
-    let lines = "jute.maxbuffer=5\nsnapCount=7\nlinearizableReads=true\nsessions.passwords=keyed\nflushDelay=1";
+    let lines = "jute.maxbuffer=5\nsnapCount=7\nlinearizableReads=true\n\
+                 sessions.passwords=keyed\nflushDelay=1";
     let only_here = load_lines(lines).expect("good").keys_only_here;
     assert_eq!(only_here, ["jute.maxbuffer", "linearizableReads", "sessions.passwords"]);
     let defined = ["jute.maxbuffer=5"];
@@ -821,7 +831,10 @@ fn the_admin_server_gives_way_where_nobody_set_its_port() {
     for (lines, key) in [
         ("dataDir=/d\nclientPort=8080".to_owned(), "zoo.cfg:2: clientPort"),
         (
-            format!("{BASE}metricsProvider.httpPort=8080\nmetricsProvider.className={PROMETHEUS}"),
+            format!(
+                "{BASE}metricsProvider.httpPort=8080\n\
+             metricsProvider.className={PROMETHEUS}"
+            ),
             "zoo.cfg:3: metricsProvider.httpPort",
         ),
     ] {
@@ -868,7 +881,8 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
         ("\nsnapcout=5", "unknown key snapcout is ignored; did you mean snapCount?"),
         (
             "\n\n# c\nautopurge.purgeIntervall=1",
-            "unknown key autopurge.purgeIntervall is ignored; did you mean autopurge.purgeInterval?",
+            "unknown key autopurge.purgeIntervall is ignored; did you mean \
+             autopurge.purgeInterval?",
         ),
         ("zookeeper.maxCnxn=5", "unknown key zookeeper.maxCnxn is ignored; did you mean maxCnxns?"),
         ("qqqqqqqq=5", "unknown key qqqqqqqq is ignored"),

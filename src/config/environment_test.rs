@@ -67,17 +67,20 @@ fn shell_files_beside_zoo_cfg_add_to_the_environment() {
 
 #[test]
 fn what_would_take_a_shell_is_said_where_it_matters() {
-    let text = "export JAVA_HOME=$(readlink -f /usr/bin/java)\nexport JVMFLAGS=\"-Dzookeeper.snapCount=$(nproc)\"\n\
-                if true; then SERVER_JVMFLAGS=-Dzookeeper.snapCount=7; fi\n";
+    let text = "export JAVA_HOME=$(readlink -f /usr/bin/java)\nexport \
+        JVMFLAGS=\"-Dzookeeper.snapCount=$(nproc)\"\nif true; then \
+        SERVER_JVMFLAGS=-Dzookeeper.snapCount=7; fi\n";
     let (loaded, folder) = load_with(Some(LEAST), &[("java.env", text)], &[]);
     let loaded = loaded.expect("a configuration");
     let notes: Vec<_> = loaded.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
         format!(
-            "{folder}/java.env:2: this assignment of JVMFLAGS is ignored: only a shell could evaluate it"
+            "{folder}/java.env:2: this assignment of JVMFLAGS is ignored: only a shell could \
+             evaluate it"
         ),
         format!(
-            "{folder}/java.env:3: this assignment of SERVER_JVMFLAGS is ignored: only a shell could tell whether it is executed"
+            "{folder}/java.env:3: this assignment of SERVER_JVMFLAGS is ignored: only a shell \
+             could tell whether it is executed"
         ),
     ];
     assert_eq!(notes, expected);
@@ -94,7 +97,8 @@ fn without_a_zoo_cfg_the_variables_of_the_official_image_make_one() {
     assert_eq!(least.client_listen.to_string(), "0.0.0.0:2181");
     assert!(least.ensemble.is_none());
 
-    let three = "server.1=zoo1:2888:3888;2181 server.2=0.0.0.0:2888:3888;2182\nserver.3=zoo3:2888:3888;2183";
+    let three = "server.1=zoo1:2888:3888;2181 \
+        server.2=0.0.0.0:2888:3888;2182\nserver.3=zoo3:2888:3888;2183";
     let found = config(&[
         ("ZOO_MY_ID", "2"),
         ("ZOO_SERVERS", three),

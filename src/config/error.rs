@@ -94,7 +94,8 @@ pub enum ConfigError {
         kind: String,
     },
     /// An ensemble, and nothing says which of its servers this is.
-    #[error("{}: this file does not exist; it should say which of the {servers} servers this is", path.display())]
+    #[error("{}: this file does not exist; it should say which of the {servers} servers this \
+        is", path.display())]
     NoMyId {
         /// Where it is looked for.
         path: PathBuf,
@@ -191,8 +192,8 @@ fn convert(path: &Path, kind: &str) -> String {
     match kind {
         "PKCS12" => format!("Convert it with `{}`, and configure the new file.", to_pem(&from)),
         _ => format!(
-            "Convert it with `keytool -importkeystore -srckeystore {from} -srcstoretype {kind} -destkeystore {p12} \
-             -deststoretype PKCS12 && {}`, and configure the new file.",
+            "Convert it with `keytool -importkeystore -srckeystore {from} -srcstoretype {kind} \
+             -destkeystore {p12} -deststoretype PKCS12 && {}`, and configure the new file.",
             to_pem(&p12)
         ),
     }

@@ -167,18 +167,21 @@ fn what_cannot_be_done_is_refused_with_the_way_to_do_it() {
         ),
         (
             format!("sslQuorum=true\n{KEY}"),
-            "zoo.cfg: ssl.quorum.trustStore.location is not set Add ssl.quorum.trustStore.location=",
+            "zoo.cfg: ssl.quorum.trustStore.location is not set Add \
+             ssl.quorum.trustStore.location=",
         ),
         (
             "sslQuorum=true\nssl.quorum.keyStore.location=/d/k.p12".to_owned(),
-            "zoo.cfg:2: ssl.quorum.keyStore.location is /d/k.p12, of type PKCS12; this version reads only PEM \
-             Convert it with `openssl pkcs12 -in /d/k.p12 -nodes -out /d/k.pem`, and configure the new file.",
+            "zoo.cfg:2: ssl.quorum.keyStore.location is /d/k.p12, of type PKCS12; this version \
+             reads only PEM Convert it with `openssl pkcs12 -in /d/k.p12 -nodes -out /d/k.pem`, \
+             and configure the new file.",
         ),
         (
             format!("sslQuorum=true\n{KEY}ssl.quorum.trustStore.location=/d/t.jks"),
-            "zoo.cfg:3: ssl.quorum.trustStore.location is /d/t.jks, of type JKS; this version reads only PEM \
-             Convert it with `keytool -importkeystore -srckeystore /d/t.jks -srcstoretype JKS -destkeystore /d/t.p12 \
-             -deststoretype PKCS12 && openssl pkcs12 -in /d/t.p12 -nodes -out /d/t.pem`, and configure the new file.",
+            "zoo.cfg:3: ssl.quorum.trustStore.location is /d/t.jks, of type JKS; this version \
+             reads only PEM Convert it with `keytool -importkeystore -srckeystore /d/t.jks \
+             -srcstoretype JKS -destkeystore /d/t.p12 -deststoretype PKCS12 && openssl pkcs12 -in \
+             /d/t.p12 -nodes -out /d/t.pem`, and configure the new file.",
         ),
         (
             format!("sslQuorum=true\n{KEY}{TRUST}ssl.quorum.keyStore.type=bcfks"),
@@ -194,7 +197,8 @@ fn what_cannot_be_done_is_refused_with_the_way_to_do_it() {
         ),
         (
             format!("sslQuorum=true\n{KEY}{TRUST}ssl.quorum.enabledProtocols=TLSv1.1"),
-            "zoo.cfg:4: ssl.quorum.enabledProtocols is \"TLSv1.1\", expected TLSv1.2, TLSv1.3, or both",
+            "zoo.cfg:4: ssl.quorum.enabledProtocols is \"TLSv1.1\", expected TLSv1.2, TLSv1.3, or \
+             both",
         ),
         (
             format!("sslQuorum=true\n{KEY}{TRUST}ssl.quorum.enabledProtocols=,"),
@@ -207,7 +211,8 @@ fn what_cannot_be_done_is_refused_with_the_way_to_do_it() {
         ("sslQuorum=yes".to_owned(), "zoo.cfg:1: sslQuorum is \"yes\", expected true or false"),
         (
             "leader.snapSyncLimitInKbPerSecond=-1".to_owned(),
-            "zoo.cfg:1: leader.snapSyncLimitInKbPerSecond is \"-1\", expected a number of KiB per second, 0 for no limit",
+            "zoo.cfg:1: leader.snapSyncLimitInKbPerSecond is \"-1\", expected a number of KiB per \
+             second, 0 for no limit",
         ),
     ] {
         let found = error(&lines);

@@ -162,6 +162,8 @@ fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
         Txn::CloseSession(CloseSessionTxn { paths_to_delete: vec!["/c".into(), "/b".into()] });
     let multi = Txn::Multi(vec![at("/a", 3), set_data("/a", 1)]);
     // After each: the root, a znode, and whether the client is told of an error.
+    let taken = Some(ErrorCode::NodeExists);
+    let not_empty = Impossible::NotEmpty("/a".to_owned());
     #[rustfmt::skip]
     let cases: Vec<Case> = vec![
         (set_data("/a", 7), version("/a", 1, 7), root, ("/a", Some((7, 0, 1, 2))), None),
@@ -175,14 +177,14 @@ fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
         (at("/c", -2), version("/", 3, -2), root, ("/c", there), None),
         (at("/c/x", 1), no_node("/c/x"), root, ("/c/x", None), Some(ErrorCode::NoNode)),
         (at("/a", 3), exists("/a"), Some((0, 0, 3, ZXID)), ("/a", a), Some(ErrorCode::NodeExists)),
-        (at("/a", 7), version("/", 3, 7), Some((0, 0, 7, ZXID)), ("/a", a), Some(ErrorCode::NodeExists)),
+        (at("/a", 7), version("/", 3, 7), Some((0, 0, 7, ZXID)), ("/a", a), taken),
         (at("/a", 2), version("/", 3, 2), root, ("/a", a), Some(ErrorCode::NodeExists)),
         // `processTxn` raises the counter for the plain create only.
         (Txn::Create2(new("/a", 3)), exists("/a"), root, ("/a", a), Some(ErrorCode::NodeExists)),
         (delete("/c"), no_node("/c"), Some((0, 0, 2, ZXID)), ("/c", None), Some(ErrorCode::NoNode)),
         (delete("/c/x"), no_node("/c/x"), root, ("/c/x", None), Some(ErrorCode::NoNode)),
-        (delete("/a"), Impossible::NotEmpty("/a".to_owned()), Some((0, 0, 2, ZXID)), ("/a", None), None),
-        (multi, exists("/a"), Some((0, 0, 3, ZXID)), ("/a", Some((1, 0, 1, 2))), Some(ErrorCode::NodeExists)),
+        (delete("/a"), not_empty, Some((0, 0, 2, ZXID)), ("/a", None), None),
+        (multi, exists("/a"), Some((0, 0, 3, ZXID)), ("/a", Some((1, 0, 1, 2))), taken),
         (close, no_node("/c"), Some((0, 0, 2, ZXID)), ("/b", None), None),
     ];
     for (txn, reason, of_root, (path, of_path), error) in cases {

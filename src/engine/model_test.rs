@@ -150,7 +150,8 @@ fn write() -> impl Strategy<Value = Spec> {
     prop_oneof![
         5 => create(),
         3 => (place(), which()).prop_map(|(path, version)| Spec::Delete(path, version)),
-        3 => (place(), 0..4_usize, which()).prop_map(|(path, data, version)| Spec::Set(path, data, version)),
+        3 => (place(), 0..4_usize, which())
+            .prop_map(|(path, data, version)| Spec::Set(path, data, version)),
     ]
 }
 
@@ -165,14 +166,17 @@ fn spec() -> impl Strategy<Value = Spec> {
     let places = || prop::collection::vec(place(), 0..3);
     prop_oneof![
         30 => write(),
-        4 => (place(), acl_pick(), which()).prop_map(|(path, acl, version)| Spec::SetAcl(path, acl, version)),
-        18 => (0..8_usize, place(), any::<bool>()).prop_map(|(op, path, watch)| Spec::Read(op, path, watch)),
+        4 => (place(), acl_pick(), which())
+            .prop_map(|(path, acl, version)| Spec::SetAcl(path, acl, version)),
+        18 => (0..8_usize, place(), any::<bool>())
+            .prop_map(|(op, path, watch)| Spec::Read(op, path, watch)),
         8 => prop::collection::vec(part(), 0..6).prop_map(Spec::Multi),
         1 => prop::collection::vec((any::<bool>(), place()), 0..4).prop_map(Spec::MultiRead),
         2 => (0..20_i64, [places(), places(), places(), places(), places()])
             .prop_map(|(ago, lists)| Spec::SetWatches { ago, lists }),
         4 => (place(), any::<bool>()).prop_map(|(path, below)| Spec::AddWatch(path, below)),
-        3 => (place(), 0..5_usize, any::<bool>()).prop_map(|(path, kind, take)| Spec::Watches(path, kind, take)),
+        3 => (place(), 0..5_usize, any::<bool>())
+            .prop_map(|(path, kind, take)| Spec::Watches(path, kind, take)),
         1 => Just(Spec::Close),
         1 => Just(Spec::Expire),
         1 => Just(Spec::Reattach),

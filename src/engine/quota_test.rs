@@ -464,7 +464,8 @@ proptest! {
             }
             server.run(ops).unwrap();
             prop_assert_eq!(server.try_data(STATS), texts.stats.clone());
-            prop_assert_eq!(server.try_data(&format!("{OUTER}/zookeeper_stats")), Some(texts.outer.clone()));
+            let found = server.try_data(&format!("{OUTER}/zookeeper_stats"));
+            prop_assert_eq!(found, Some(texts.outer.clone()));
             prop_assert_eq!(server.size(), server.counted_size());
         }
     }

@@ -107,7 +107,8 @@ fn txn() -> impl Strategy<Value = Txn<'static>> {
     prop_oneof![
         12 => part(),
         1 => prop::collection::vec(part(), 0..4).prop_map(Txn::Multi),
-        1 => any::<i32>().prop_map(|timeout_ms| Txn::CreateSession(CreateSessionTxn { timeout_ms })),
+        1 => any::<i32>()
+            .prop_map(|timeout_ms| Txn::CreateSession(CreateSessionTxn { timeout_ms })),
         1 => prop::collection::vec(deleted(), 0..2)
             .prop_map(|paths_to_delete| Txn::CloseSession(CloseSessionTxn { paths_to_delete })),
     ]

@@ -83,13 +83,15 @@ impl DiskRoom {
                 id = %MessageId::DISK_NEARLY_FULL,
                 free,
                 reserve,
-                "the disk of the log is nearly full: writes that need space are refused until there is enough again"
+                "the disk of the log is nearly full: writes that need space are refused until \
+                 there is enough again"
             ),
             DiskSpace::Least | DiskSpace::Full | DiskSpace::Nothing => tracing::error!(
                 id = %MessageId::DISK_ALL_BUT_FULL,
                 free,
                 reserve,
-                "the disk of the log is all but full: everything except deletes, closing sessions and reads is refused"
+                "the disk of the log is all but full: everything except deletes, closing sessions \
+                 and reads is refused"
             ),
         }
     }

@@ -12,11 +12,13 @@
 //! emptied later does not come back as the member that it was.
 //!
 //! ```text
-//! nothing, or data of before --asked by a founder--> accepted --the founder knows--> first life of a member
+//! nothing, or data of before --asked by a founder--> accepted
+//! accepted --the founder knows--> first life of a member
 //! nothing, where there is an ensemble --asks its leader for a seat--> next life of a member
 //! data of before, where there is an ensemble: refused
-//! a member's data that ZooKeeper went on with: data of before; where its ensemble was founded anew, aside for a seat; where it goes
-//!     on, aside for a seat if its leader has the last record of it
+//! a member's data that ZooKeeper went on with: data of before; where its ensemble was
+//!     founded anew, aside for a seat; where it goes on, aside for a seat if its leader has the
+//!     last record of it
 //! ```
 
 use jute::txn::{TxnHeader, TxnRecord};
@@ -211,13 +213,15 @@ impl std::fmt::Display for Unfit {
             Self::HasAccepted { epoch, term } => {
                 return write!(
                     out,
-                    "it has already accepted epoch {epoch}, and the ensemble was founded with epoch {term}"
+                    "it has already accepted epoch {epoch}, and the ensemble was founded with \
+                     epoch {term}"
                 );
             }
         };
         write!(
             out,
-            "{whose} is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch {}, zxid {:#x}",
+            "{whose} is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch \
+             {}, zxid {:#x}",
             more.epoch, more.zxid, base.epoch, base.zxid
         )
     }
@@ -234,11 +238,13 @@ impl Unfit {
         match self {
             Self::NotListed => "Correct its list".to_owned(),
             Self::HasMore { .. } | Self::AnotherHasMore { .. } => format!(
-                "Start all other servers. If the newer data is to count, {leaves}: the server with the newest data then founds the ensemble"
+                "Start all other servers. If the newer data is to count, {leaves}: the server with \
+                 the newest data then founds the ensemble"
             ),
             Self::HasAccepted { .. } => format!(
-                "Start all other servers: it joins once the ensemble has begun. If that does not happen, {leaves}: it then \
-                 founds the ensemble anew with a later epoch, and no data is given up"
+                "Start all other servers: it joins once the ensemble has begun. If that does not \
+                 happen, {leaves}: it then founds the ensemble anew with a later epoch, and no \
+                 data is given up"
             ),
         }
     }

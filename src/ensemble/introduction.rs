@@ -133,10 +133,13 @@ impl Declined {
     fn tell(self, round: &Round<'_>) -> Option<String> {
         let Self { founder, ensemble, has_begun, unfit } = self;
         let newest = round.named().filter(|_| !matches!(unfit, Unfit::HasAccepted { .. }));
-        (!has_begun && round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble))).then(|| {
-            let newest = newest.map(|server| format!(" The newest data is that of server {server}."));
+        let is_asked = round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble));
+        (!has_begun && is_asked).then(|| {
+            let newest =
+                newest.map(|server| format!(" The newest data is that of server {server}."));
             format!(
-                "server {founder} has founded an ensemble that has not begun, and this server does not join it: {unfit}.{} {}",
+                "server {founder} has founded an ensemble that has not begun, and this server does \
+                 not join it: {unfit}.{} {}",
                 newest.unwrap_or_default(),
                 unfit.way_out(founder)
             )
@@ -178,9 +181,11 @@ impl Belonging {
     fn comes_back(&self, data_leave: &str) -> String {
         let ensemble = self.ensemble;
         format!(
-            "this server was taken out of ensemble {ensemble:016x}. It rejoins as a new member once the other servers list it and \
-             the leader admits it. Its current data is then moved aside, not deleted. If the directories of all members are \
-             lost for good and this one is to found another ensemble, stop this server, run `{data_leave}`, and start it again"
+            "this server was removed from ensemble {ensemble:016x}. It rejoins as a new member \
+             once the other servers list it and the leader admits it. Its current data is then \
+             moved aside, not deleted. If the directories of all members are lost for good and you \
+             want this one to found another ensemble, stop this server, run `{data_leave}`, and \
+             start it again"
         )
     }
 
@@ -188,9 +193,10 @@ impl Belonging {
     fn waits_for(&self, data_leave: &str) -> String {
         let founder = server_of(self.awaits);
         format!(
-            "server {founder} has founded the ensemble and has not confirmed yet that this server belongs to it: start it. If \
-             its directory is lost for good and the ensemble has not begun, stop this server, run \
-             `{data_leave}`, which restores what it held before, and start it again"
+            "server {founder} has founded the ensemble and has not confirmed yet that this server \
+             belongs to it: start server {founder}. If its directory is lost for good and the \
+             ensemble has not begun, stop this server, run `{data_leave}`, which restores what it \
+             held before, and start it again"
         )
     }
 }

@@ -162,7 +162,8 @@ impl Life {
             }
             Prospect::Lacking => FoundingAnswer::Lacking,
             Prospect::Full => FoundingAnswer::Refused(
-                "the ensemble has as many members as it can have; take servers out of it first"
+                "the ensemble has as many members as it can have; remove servers from the ensemble \
+                 first"
                     .to_owned(),
             ),
         };

@@ -43,8 +43,8 @@ impl Notices {
             Notice::SequenceExhausted { parent } => tracing::error!(
                 id = %MessageId::SEQUENCE_EXHAUSTED,
                 parent,
-                "the sequence counter is at its end: no more sequential znodes can be created under this \
-                 parent; create a new parent"
+                "the sequence counter is at its end: no more sequential znodes can be created \
+                 under this parent; create a new parent"
             ),
             Notice::QuotaRefused { limited } => {
                 tracing::warn!(
@@ -78,8 +78,8 @@ impl Notices {
             Harm::TtlWithoutMode => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused: createTTL with a mode that has no TTL; its transaction would bring down a ZooKeeper server at every \
-                 start"
+                "refused: createTTL with a mode that has no TTL; its transaction would bring down \
+                 a ZooKeeper server at every start"
             ),
             Harm::FatalQuota => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
@@ -90,8 +90,8 @@ impl Notices {
             Harm::SessionOwnsNone => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused: an ephemeral znode, because the id of its session would be read as the mark of a container or of a \
-                 time to live; a new session gets a different id"
+                "refused: an ephemeral znode, because the id of its session would be read as the \
+                 mark of a container or of a time to live; a new session gets a different id"
             ),
         }
     }

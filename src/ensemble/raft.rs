@@ -1,7 +1,8 @@
 //! An ensemble orders by Raft. Here, and nowhere else, is what knows the crate of that name.
 //!
 //! ```text
-//! peers --step--> Member --turn--> Write --> DiskWriter --persisted--> Member --> Transport --> peers
+//! peers --step--> Member --turn--> Write --> DiskWriter --persisted--> Member --> Transport
+//! --> peers
 //! clients --submit--> leading: Sequencer --propose--> ...   committed --> applied, answered
 //! ```
 //!
@@ -94,7 +95,8 @@ pub const fn server_of(member: u64) -> u8 {
 pub enum EnsembleError {
     /// The disk refuses, or what it holds is not what it has to be.
     #[error(
-        "the member's data directory cannot be used; whether unacknowledged writes are kept is unknown"
+        "the member's data directory cannot be used; whether unacknowledged writes are kept is \
+         unknown"
     )]
     Storage(#[from] StorageError),
     /// A transaction cannot be applied.
@@ -102,7 +104,8 @@ pub enum EnsembleError {
     Order(#[from] OrderError),
     /// An entry of the log is not what this version writes.
     #[error(
-        "this version does not know entry {index} of the replicated log; run the same version everywhere"
+        "this version does not know entry {index} of the replicated log; run the same version \
+         everywhere"
     )]
     Entry {
         /// Its place.
@@ -110,7 +113,10 @@ pub enum EnsembleError {
     },
     /// What a majority had is not on this disk any more.
     #[error(
-        "the log ends at entry {last}, but entry {commit} was committed: acknowledged transactions are missing. Bring back the newest files of this same server, which may be on a disk that is not mounted; or, while a majority of the others is running, run `{command}`, after which a start loads everything from them"
+        "the log ends at entry {last}, but entry {commit} was committed: acknowledged transactions \
+         are missing. If the newest files are on a disk that is not mounted, mount it. Never \
+         restore older files. Otherwise, while a majority of the others is running, run \
+         `{command}` and start the server: it loads everything from them"
     )]
     Lost {
         /// The last entry that is there.
@@ -122,11 +128,13 @@ pub enum EnsembleError {
     },
     /// What an ensemble was to be founded on is not on this disk any more.
     #[error(
-        "this server has promised to found an ensemble on what its data directory held ({index} entries, including the one that \
-         the ensemble begins with), but the log ends at entry {last}: files are missing. Nothing was acknowledged by that ensemble. \
-         Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as \
-         much, run `{command}`, after which the servers found an ensemble on the newest data that they have. Do not start it \
-         with an empty directory as long as what was here may be newer than what the others have"
+        "this server has promised to found an ensemble on what its data directory held ({index} \
+         entries, including the one that the ensemble begins with), but the log ends at entry \
+         {last}: files are missing. Nothing was acknowledged by that ensemble. Bring the missing \
+         files back: a disk may not be mounted. Only if they are lost, and only if other servers \
+         have as much, run `{command}`, after which the servers found an ensemble on the newest \
+         data that they have. Do not start it with an empty directory as long as what was here may \
+         be newer than what the others have"
     )]
     BaseLost {
         /// The last entry that is there.
@@ -138,7 +146,8 @@ pub enum EnsembleError {
     },
     /// The directory belongs to another server.
     #[error(
-        "the data directory belongs to server {found}, but myid says {expected}; check myid and dataDir"
+        "the data directory belongs to server {found}, but myid says {expected}; check myid and \
+         dataDir"
     )]
     Foreign {
         /// Whose it is.
@@ -151,9 +160,10 @@ pub enum EnsembleError {
     NotBegun,
     /// The member was taken out of the ensemble.
     #[error(
-        "the member that this directory belongs to, life {life} of this server, was taken out of the ensemble: the server \
-         has rejoined it with another directory, or was no longer listed. In the second case, if it is listed again, the next \
-         start joins the ensemble as a new member, and moves what the directory holds aside"
+        "the member that this directory belongs to, life {life} of this server, was removed from \
+         the ensemble: the server has rejoined it with another directory, or was no longer listed. \
+         In the second case, if it is listed again, it joins as a new member when you start it, \
+         and what the directory holds is moved aside"
     )]
     Replaced {
         /// Which life it is of.
@@ -164,17 +174,18 @@ pub enum EnsembleError {
     OlderCopy(StorageError),
     /// Another process runs as this server.
     #[error(
-        "another process has taken over from this one as this server of the ensemble: it was started while this one did not \
-         answer. The directory that ran last is the only valid one. To run the server here, stop the other process first; \
-         then start with that directory, or, while a majority of the others is running, {aside}, and start again",
+        "another process now runs as this server of the ensemble: it was started while this one \
+         did not answer. The directory that ran last is the only valid one. To run the server \
+         here, stop the other process first; then start with that directory, or, while a majority \
+         of the others is running, {aside}, and start again",
         aside = MOVE_ASIDE
     )]
     ProcessReplaced,
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(
-        "the tree of this server differs from the others' again: at {zxid} its digest is {}, and theirs is {expected:#x}. It was \
-         already wrong at {before}, and the server has loaded the leader's tree since then: the memory or the disk \
-         of this machine cannot be trusted",
+        "the tree of this server differs from the others' again: at {zxid} its digest is {}, and \
+         theirs is {expected:#x}. It was already wrong at {before}, and the server has loaded the \
+         leader's tree since then: the memory or the disk of this machine cannot be trusted",
         found.map_or_else(|| "none".to_owned(), |found| format!("{found:#x}"))
     )]
     WrongTreeAgain {
@@ -192,7 +203,8 @@ pub enum EnsembleError {
     WriterLost,
     /// Raft has other members than it was told.
     #[error(
-        "the members that result from entry {index} differ from those that Raft has; this is a bug, please report it"
+        "the members that result from entry {index} differ from those that Raft has; this is a \
+         bug, please report it"
     )]
     Members {
         /// The entry.

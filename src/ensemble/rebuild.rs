@@ -142,8 +142,9 @@ impl Rebuild {
             tracing::error!(
                 id = %MessageId::ACLS_MISSING,
                 znodes = awaited,
-                "the snapshot refers to ACLs that neither it nor the log holds: the log does not belong to the snapshot; \
-                 nobody has access to these znodes until the super user sets their ACLs"
+                "the snapshot refers to ACLs that neither it nor the log holds: the log does not \
+                 belong to the snapshot; nobody has access to these znodes until the super user \
+                 sets their ACLs"
             );
         }
         let mismatches = self.database.mismatches();
@@ -151,7 +152,8 @@ impl Rebuild {
             tracing::warn!(
                 id = %MessageId::DIGEST_MISMATCH,
                 mismatches,
-                "digests in the snapshot or in transactions do not match the tree, or transactions do not fit it; `mismatches` is how many"
+                "digests in the snapshot or in transactions do not match the tree, or transactions \
+                 do not fit it; `mismatches` is how many"
             );
         }
         self.database
@@ -237,7 +239,8 @@ pub(super) fn tell_misfit(misfit: &Misfit) {
         zxid = %misfit.zxid,
         reason = %misfit.reason,
         count = misfit.count,
-        "a transaction of the ensemble does not fit the tree here: it was applied with its own numbers, as far as possible"
+        "a transaction of the ensemble does not fit the tree here: it was applied with its own \
+         numbers, as far as possible"
     );
 }
 
@@ -245,7 +248,8 @@ pub(super) fn tell_misfit(misfit: &Misfit) {
 #[must_use]
 pub fn wrong_digest(said: i64, found: i64) -> Refused {
     Refused(format!(
-        "its znodes give the digest {found:#x}, but it records {said:#x}: some znodes are not as they were written"
+        "its znodes give the digest {found:#x}, but it records {said:#x}: some znodes are not as \
+         they were written"
     ))
 }
 

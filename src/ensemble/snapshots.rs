@@ -378,7 +378,8 @@ impl Snapshots {
                 id = %MessageId::SNAPSHOT_LATE,
                 zxid = %writing.zxid,
                 ms = self.last_duration_ms,
-                "a snapshot was abandoned: its disk is too slow for the changes made meanwhile; the log keeps everything"
+                "a snapshot was abandoned: its disk is too slow for the changes made meanwhile; \
+                 the log keeps everything"
             );
         }
         self.given_up = writing.writer;

@@ -756,7 +756,8 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
             told(1, Is::Old, &[(2, Is::Blank), (3, Is::Blank)], true),
             [
                 "newer data than that of server 1",
-                "check that their disks are mounted. If nothing was ever there, set db.autocreate=true",
+                "check that their disks are mounted. If nothing was ever there, set \
+                 db.autocreate=true",
             ],
         ),
         (
@@ -1230,7 +1231,8 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     let returning = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
     let text = returning.waits_for();
     let parts = [
-        "Start server 3. If its data directory is lost, start it with an empty one, unless its own log says otherwise",
+        "Start server 3. If its data directory is lost, start it with an empty one, unless its own \
+         log says otherwise",
         lost,
         "stop servers 1 and 2, run `ferrokeeper data leave`",
     ];
@@ -1475,15 +1477,16 @@ fn every_line_names_all_that_are_left() {
     let five = OfLine { voters: voters.into_iter().collect(), ..of(1) };
     let member = |server| (server, of_line(7, &[], five));
     let empty = |server| (server, After::Empty.standing(None));
-    let lost = "If the data of all others is lost for good, stop servers 1 and 2, run `ferrokeeper data leave` on the dataDir of \
-                both, and start them again";
+    let lost = "If the data of all others is lost for good, stop servers 1 and 2, run `ferrokeeper \
+        data leave` on the dataDir of both, and start them again";
     // An empty server that gets no seat.
     let others = BTreeMap::from([member(1), member(2), empty(4), empty(5)]);
     let holding = After::Empty.holding();
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
     assert!(text.contains("admits this server") && text.contains(lost), "{text}");
-    let emptied = "Start all others with empty directories, and keep what was in their old ones: the newest data of these counts";
+    let emptied = "Start all others with empty directories, and keep what was in their old ones: \
+        the newest data of these counts";
     assert!(text.contains(emptied), "{text}");
     // The same where its founder asks it.
     let asking = (1, of_line(7, &[3], five));
@@ -1550,7 +1553,8 @@ fn data_of_no_ensemble_does_not_count_by_its_age_beside_members() {
             let parts = [
                 "Server 2 holds data up to zxid 0x900000004 of epoch 9",
                 "server 1 holds the ensemble's data up to zxid 0x300000007 of epoch 3",
-                "stop server 2, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`",
+                "stop server 2, move `version-2` in dataDir and dataLogDir aside, keep both, leave \
+                 `myid`",
                 "find out first which data is right",
             ];
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");

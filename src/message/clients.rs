@@ -50,7 +50,7 @@ FK0509 CLIENT_AHEAD
 FK0510 WRONG_PASSWORD
 "A client tried to resume a session with the wrong password."
 "It is told that the session has expired. The session and its owner are not affected."
-"Expected if `session.key` was lost or replaced, and from clients of another server. Otherwise somebody is trying session ids: the address is in the line."
+"Expected if `session.key` was lost or replaced, or if a client of a different ensemble connects here. Otherwise somebody is trying session ids: the address is in the line."
 
 FK0511 UNREAD_TOO_MUCH
 "All clients together leave as much unread as `unreadLimitInKb` allows. The one that has gone longest without reading was disconnected."
@@ -70,6 +70,6 @@ FK0513 ANOTHER_ENSEMBLE
 FK0514 LARGE_ANSWER
 "A response is longer than ZooKeeper's Java client accepts by default (`jute.maxbuffer`, 1048575 bytes), or longer than half of that; only the first is a warning. `path` is the requested path, the first one if there are several, and `-` for the changes of a multi; `address` is the client's."
 "The response was sent. If it is above the full limit, such a client closes the connection, reconnects and asks again. Reported once a day for each path, for at most 64 paths; `response_above_half_maxbuffer_count` and `response_above_maxbuffer_count` count all of them."
-"Split up what is at that path: fewer children of a znode, less data in one, fewer parts of a multi. Otherwise raise `jute.maxbuffer` of the clients; if they have that already, there is nothing to do."
+"Split up what is at that path: fewer children of a znode, less data in one, fewer parts of a multi. Otherwise raise `jute.maxbuffer` of the clients; if the clients already accept longer responses, there is nothing to do."
 
 }

@@ -35,7 +35,7 @@ FK0106 KEY_REFUSED
 FK0107 KEY_NOT_SET
 "A required key is missing: either the server cannot run without it, or another key needs it."
 "The server does not start; nothing was touched."
-"Add what the second line says."
+"Add the key that the second line of the message names."
 
 FK0108 CONTRADICTION
 "Two settings contradict each other."
@@ -74,7 +74,7 @@ FK0123 VALUE_IGNORED
 
 FK0124 KEY_OVERRIDDEN
 "A key is set twice, with different values."
-"The later of the two that the line names is used."
+"The value that was set later is used; the message names both places."
 "Remove the one that is not intended."
 
 FK0125 VALUE_WITHOUT_KEY

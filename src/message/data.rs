@@ -5,7 +5,7 @@ messages! { "Data directory":
 FK0201 DISK_REFUSED
 "The operating system refused an operation on a file or folder of the data directory."
 "A server that is starting gives up; a running server ends rather than acknowledge what may not be on disk. Nothing acknowledged is lost, unless the disk itself loses it."
-"Look at the reason in the line: owner and mode, free space, a disk or mount that is gone, the kernel log. Then start again: a start finds out what is on disk."
+"Look at the reason in the line: owner and mode, free space, a disk or mount that is gone, the kernel log. Then start the server again: it reads back what is on disk."
 
 FK0202 NO_ROOM_FOR_SNAPSHOT
 "A snapshot would use up the last free space of its disk, which the log may need."
@@ -34,8 +34,8 @@ FK0206 NO_HEADER
 
 FK0207 LOG_DAMAGED
 "A part of a log that had been synced cannot be read, or transactions are missing in it."
-"ACKNOWLEDGED TRANSACTIONS are in what cannot be read. The server does not start; nothing was changed."
-"Keep a copy of the directory. In an ensemble, while a majority of the others is running, run the command in the message: it moves `version-2` aside, and a start loads everything from them. For a standalone server, restore the file from a backup. Only if there is none, run the command in the message: it starts without what comes after the damage, and says what that loses. With `forceSync=no` a power failure can cause this too; the message says so where that is possible."
+"The part that cannot be read contains ACKNOWLEDGED TRANSACTIONS. The server does not start; nothing was changed."
+"Keep a copy of the directory. In an ensemble, while a majority of the others is running, run the command in the message, which moves `version-2` aside, and start the server: it loads everything from them. For a standalone server, restore the file from a backup. Only if there is no backup, run the command in the message: it removes the damaged part and everything after it, and says what that loses. With `forceSync=no` a power failure can cause this too; the message says so where that is possible."
 
 FK0208 NO_READABLE_SNAPSHOT
 "None of the snapshots that look complete can be read."
@@ -45,7 +45,7 @@ FK0208 NO_READABLE_SNAPSHOT
 FK0209 LOG_WITHOUT_SNAPSHOT
 "There are transactions but no snapshot that they build on."
 "The server does not start; nothing was changed. The logs may still hold everything."
-"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the message names no command, the folder of snapshots holds nothing that belongs to this server's log, most likely because the disk of `dataDir` is not mounted: only if it is lost for good, and never for a member of an ensemble, `ferrokeeper data first-snapshot` makes a snapshot from the log; open sessions end then. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. After any other command, which moves everything aside, a start begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
+"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the message names no command, the folder of snapshots holds nothing that belongs to this server's log, most likely because the disk of `dataDir` is not mounted: only if it is lost for good, and never for a member of an ensemble, `ferrokeeper data first-snapshot` makes a snapshot from the log; open sessions end then. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. Any other command moves everything aside; a standalone server then begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says. Run its command only while a majority of the other servers is running: it moves everything aside, and the server then loads everything from them."
 
 FK0210 DIRECTORY_EMPTIED
 "There is neither a snapshot nor a log, but there is a session key, a spare log segment, a seal or `ferrokeeper.logged`: the directory once held data."
@@ -75,11 +75,11 @@ FK0214 TARGET_NOT_EMPTY
 FK0215 FILES_KEEP_MOVING
 "Files were removed faster than they could be copied."
 "This attempt made no backup. The server is not affected."
-"Try again; if it keeps happening, take the backup at a different time from the purge (`autopurge.purgeInterval`)."
+"Try again; if it keeps happening, take the backup when no purge is due (`autopurge.purgeInterval`)."
 
 FK0216 SNAPSHOT_INVALID
 "Part of a snapshot does not follow its format."
-"A start uses an older snapshot and the logs if they are there; in that case nothing is lost."
+"If an older snapshot and its logs exist, the server starts from them and nothing is lost."
 "Find out why: a disk that loses bytes, or an unfinished copy. Restore it, or move it away. `ferrokeeper data check DIR` says what a start would use."
 
 FK0217 TRANSACTION_UNFIT
@@ -94,7 +94,7 @@ FK0218 SNAPSHOT_UNFIT
 
 FK0219 LOG_POISONED
 "A write to the log or its sync failed earlier, so nothing more may be written."
-"The server ends. What was acknowledged is on disk; what was not may or may not be."
+"The server ends. Acknowledged writes are on disk. Other writes may or may not be."
 "Look for the first failure above, fix the disk, start again."
 
 FK0220 OUT_OF_ORDER
@@ -113,14 +113,14 @@ FK0222 EPOCH_FILE
 "Restore the file. `currentEpoch` can be removed with the command in the message, which loses nothing: the log has the epoch too."
 
 FK0223 RAFT_STATE_FILE
-"No slot of `raft.state` is whole."
+"None of the copies of the state in `raft.state` can be read."
 "This member does not start: a member that forgets a vote can make the ensemble lose acknowledged writes. The other members are not affected."
 "While a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it rejoins and loads the data from them. The line has the command. Never restore `raft.state` from a backup."
 
 FK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of a ferrokeeper ensemble."
 "This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, the servers begin the next generation of the ensemble with the newest of them, and you need not do anything."
-"If this server keeps waiting, do what its FK0441 lines say. Only if what ZooKeeper wrote is not needed, and while a majority of the others is running as an ensemble that serves clients: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
+"If this server keeps waiting, do what its FK0441 lines say. Only if what ZooKeeper wrote is not needed, and while a majority of the others is running as an ensemble that serves clients: stop this server, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start this server again."
 
 FK0225 MEMBER_STARTED_ALONE
 "The directory belongs to a member of an ensemble, but the configuration is that of a standalone server."
@@ -150,7 +150,7 @@ FK0229 SESSION_KEY_FILE
 FK0230 NO_DATABASE
 "The directory holds no database, and `db.autocreate` is false."
 "The server does not start. Usually a disk is not mounted or `dataDir` is wrong."
-"Mount the disk or correct the path. Only if the database is meant to be new, create an empty file `initialize` in `dataDir`; it counts for one start, which gives up whatever was there."
+"Mount the disk or correct the path. Only to begin with an empty tree, create an empty file `initialize` in `dataDir`. The next start uses it up and begins with an empty tree: what this directory is meant to hold is then lost to the server."
 
 FK0231 LATER_VERSION
 "A file of the data directory has a format that only a later release knows."
@@ -159,8 +159,8 @@ FK0231 LATER_VERSION
 
 FK0232 LOG_GONE
 "The folder of logs is empty, but `ferrokeeper.logged` next to the snapshots says that this server had a log."
-"The server does not start: it would lose every transaction after the snapshot, and give out their zxids again. (ZooKeeper would do that.) Nothing was changed. Usually the disk of `dataLogDir` is not mounted, or `dataLogDir` was changed or removed; the line says where the log was."
-"Mount the disk or restore the setting. If the logs were moved on purpose, move `log.*` along. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server it gives up everything after the snapshot for good; a member of an ensemble loads everything from the others."
+"The server does not start: it would lose every transaction after the snapshot, and would use their zxids for other transactions. (ZooKeeper would do that.) Nothing was changed. Usually the disk of `dataLogDir` is not mounted, or `dataLogDir` was changed or removed; the line says where the log was."
+"Mount the disk or restore the setting. If you moved `dataLogDir` on purpose, move the `log.*` files to the new folder as well. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server, everything after the snapshot is then lost for good; a member of an ensemble loads everything from the others."
 
 FK0233 EPOCH_ABOVE_TERM
 "`acceptedEpoch` is above the term promised in `raft.state`."
@@ -184,8 +184,8 @@ FK0252 RECORDS_IN_SNAPSHOT_ONLY
 
 FK0253 LOG_ENDS_IN_SNAPSHOT
 "The log ends too early to complete the snapshot, which ZooKeeper wrote while transactions went on."
-"Of the transactions up to the newest one in the snapshot, SOME ARE MISSING. The server starts: there is no older state that would be complete."
-"If the directory is a plain copy of a running server's, take the copy again with `ferrokeeper backup`. Otherwise look for newer log files."
+"SOME TRANSACTIONS ARE MISSING: the snapshot contains later ones, and the log ends before them. The server starts: there is no older state that would be complete."
+"If the directory was copied while a server was running, copy it again with `ferrokeeper backup`. Otherwise look for newer log files."
 
 FK0254 SNAPSHOT_NOT_WHOLE
 "A snapshot file is incomplete and is skipped."

@@ -10,7 +10,7 @@ FK0401 UNKNOWN_ENTRY
 FK0402 FINAL_ENTRIES_LOST
 "The log on this disk ends before an entry that was known to be committed."
 "ACKNOWLEDGED TRANSACTIONS are missing on this server; the others have them. It does not start."
-"While a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Never put back older files of a member."
+"While a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. If the newest files are on a disk that is not mounted, mount it instead. Never restore older files of a member."
 
 FK0403 FOREIGN_DIRECTORY
 "The data directory belongs to another server of the ensemble, according to the server number in it."
@@ -23,9 +23,9 @@ FK0404 NO_ENSEMBLE_YET
 "Start again, and report it."
 
 FK0405 DIRECTORY_REPLACED
-"The member that this data directory belongs to was taken out of the ensemble: this server has rejoined it with another directory, or was no longer listed."
-"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. If this server was no longer listed, the next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, which you may delete, and the leader's data is loaded. As long as the other servers do not list it, or it is a member with another directory, it waits (FK0441, FK0445)."
-"Start it again, unless it is to stay away. If this server rejoined with another directory that you still have, and that directory is the one to keep, start with that one."
+"The member that this data directory belongs to was removed from the ensemble: this server has rejoined with another directory, or was no longer listed."
+"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. If this server was no longer listed, it asks to join as a new member when you start it again. Once it is admitted, what the directory holds is moved aside, into a folder `before-` next to `version-2`, which you may delete, and the leader's data is loaded. As long as the other servers do not list this server, or it is a member with another directory, it waits (FK0441, FK0445)."
+"Start it again, unless you removed it on purpose. If this server rejoined with another directory that you still have, and that directory is the one to keep, start with that one."
 
 FK0406 WRITER_LOST
 "The thread that writes the log of a member ended unexpectedly."
@@ -43,12 +43,12 @@ FK0408 DATA_OF_NO_ENSEMBLE
 "Only if the ensemble has what is needed, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Otherwise first find out which data is right."
 
 FK0409 CHANGE_OF_MEMBERS_VOID
-"A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
-"Every member ignores it, and everything continues."
+"A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would remove the last voter."
+"All members ignore the change, and everything continues."
 "This should not happen, because members beyond the limit are not proposed: report it, with the line."
 
 FK0410 OLDER_COPY
-"The data directory is an older copy of this member's directory: another member has heard a later term from this member than the directory holds, or has received its acknowledgement for more of the log."
+"The data directory is an older copy of this member's directory: another server knows of a later term of this member, or of a later acknowledgement by it, than this directory contains."
 "The server ends, and this directory never starts as this member again: its votes could count twice, and transactions that it acknowledged could be missing. The ensemble continues without it. Nothing in the directory was changed except a mark in `raft.state`."
 "If the directory that this server ran with last still exists, start with that one. Otherwise, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it loads everything from them. The line has the command."
 
@@ -148,9 +148,9 @@ FK0435 SNAPSHOT_OF_NO_USE
 "The reason is in the line. Check the leader's newest snapshot with `ferrokeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
 FK0436 ID_IN_USE
-"Another server refuses to talk to this process: another process runs as this server (its address is in the line) or has taken its place, the data directory is an older copy, or the member that it belongs to was taken out of the ensemble."
-"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (FK0405, FK0410, FK0419). The ensemble is not affected."
-"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Of two copies, the one that ran last is the only valid one: use that, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again. Each server needs a `myid` and a data directory of its own."
+"Another server refuses to talk to this process: another process runs as this server (its address is in the line) or has taken its place, the data directory is an older copy, or the member that it belongs to was removed from the ensemble."
+"This process neither votes nor serves clients. As long as another process runs as this server, it keeps trying, and says so once a minute. If it was replaced, is an older copy or was removed, it ends (FK0405, FK0410, FK0419). The ensemble is not affected."
+"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Of two copies, the one that ran last is the only valid one: use that one. Only if it is lost, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again. Each server needs a `myid` and a data directory of its own."
 
 FK0437 ID_CALLED_ELSEWHERE
 "Another process connects to the servers of the ensemble with this server's `myid`, from the address in the line."
@@ -168,14 +168,14 @@ FK0442 NO_RANDOM_BYTES
 "Look at the reason in the line; a container may lack `getrandom`."
 
 FK0443 SESSIONS_END_AT_FOUNDING
-"An ensemble is being founded on a server whose session passwords depend on `session.key`, and either that key cannot be given to the others, or ZooKeeper has gone on with the data since."
-"These sessions end, along with their ephemeral znodes; this happens once. If ZooKeeper has gone on, those that it opened do not end. Their clients open new sessions. All other znodes stay."
+"An ensemble is being founded on a server whose session passwords depend on `session.key`, and either that key cannot be given to the others, or ZooKeeper has taken over the data since."
+"These sessions end, with their ephemeral znodes, and their clients open new ones. This happens once. Sessions that ZooKeeper opened in the meantime do not end. All znodes that are not ephemeral stay."
 "To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble. If the line says that there are too many sessions from before a seal, let those sessions close first."
 
 FK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
 "The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, that server is asked again, and the line is repeated at most once a minute."
-"The line gives the reason and, as long as the ensemble has not begun, the way out: usually to start all other servers, or else to run `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If that server's list or this one's is wrong, correct the list."
+"The line gives the reason and, as long as the ensemble has not begun, the way out: usually to start all other servers, or else to run `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble. Neither loses data. If clients are served already and the other server has newer data, stop all servers and decide which data is right. Only if the other server's data is not needed: start all servers but that one, and while they run, move `version-2` in its dataDir and dataLogDir aside, keep both, leave `myid`, and start it. If that server's list or this one's is wrong, correct the list."
 
 FK0445 NO_SEAT
 "A member refused to let this server join the ensemble. This server keeps asking."
@@ -190,7 +190,7 @@ FK0446 FOUNDING_REFUSED
 FK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server in the list belongs to a different ensemble."
 "The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded but has not begun, or one kept running while ZooKeeper was using the data of the others."
-"If ZooKeeper has run on the other servers, restart the one that kept running: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: if another server waits and its FK0441 line names both ensembles, do what that line says; otherwise, only a server whose ensemble has not begun may give way: run `ferrokeeper data leave` on its data directory. The command says whether the ensemble has begun (with `--dry-run`, that is all it does) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"If ZooKeeper has run on the other servers, restart the one that kept running: it joins them by itself. Otherwise, start all other servers. If the other ensemble then serves clients, stop this server; while a majority of the others is running, move `version-2` in its dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither ensemble serves clients, move nothing away. If a waiting server has an FK0441 line that names both ensembles, do what that line says. If there is none, run `ferrokeeper data leave` on a server whose ensemble has not begun, and on no other. The command says whether the ensemble has begun (with `--dry-run`, that is all it does); the server then uses the data again that it held before. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 FK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
@@ -245,7 +245,7 @@ FK0462 RAFT_WARNING
 FK0471 TREE_WRONG
 "The tree of this server is not the same as the others': at the zxid in the line, its digest differs from theirs. The log is the same everywhere, so the memory or the disk of this machine, or a bug, has changed the tree."
 "The server serves no clients until it has loaded the leader's tree; a leader hands over leadership first. It stays a member and a voter. What clients read from this server before may have been wrong. If it happens a second time before a restart, the process ends (FK0472)."
-"Test the machine's memory and look at the kernel's log. If several machines are affected, or one right after an upgrade, it is a bug: report it, with the snapshots and logs of this server from before."
+"Test the machine's memory and look at the kernel's log. If several machines are affected, or one right after an upgrade, it is a bug: report it, with this server's snapshots and logs from before the message."
 
 FK0472 TREE_WRONG_AGAIN
 "The tree of this server differs from the others' again, although it has loaded the leader's (FK0471)."
@@ -268,13 +268,13 @@ FK0475 LEADER_LEAVES_TREE
 "See FK0471."
 
 FK0481 STATE_TOO_OLD
-"This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. For `syncLimit` plus that time, it got no answer from the leader and a majority, or could not apply what they have."
+"This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. For `syncLimit` plus that time, it had no answer from the leader and a majority, or could not apply the log fast enough."
 "It serves no clients until it has caught up; clients go to the other servers. Nothing is lost."
 "If this persists, check whether the servers can reach each other (FK0431), whether the disk of this one has space (FK0456) and keeps up, and whether its machine or container keeps being paused."
 
 FK0482 READ_TOO_OLD
-"A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
-"The connection in the line was closed once the answers before that one had been sent; its session remains, and the client goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
+"A client would have been told something that may be older than `syncLimit` allows: this server or its machine was paused during the read, this server had no answer from the leader and a majority, or it could not apply the log fast enough."
+"The connection in the line was closed after all earlier answers had been sent; its session remains, and the client goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
 
 }

@@ -28,7 +28,7 @@ FK0605 METRICS_GONE
 "See the reason in the line; restart when convenient."
 
 FK0606 AUDIT_LINES_LOST
-"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; in the second case the log line says how many. Or an audit line is too long for syslog's socket."
+"Lines of the audit log were dropped. Either they cannot be written and the buffer for waiting lines is full; or the server ends before they are written, and the log line says how many; or a line is too long for syslog's socket."
 "Changes were made that no audit line records; `audit_lines_lost` and, once it can be written, a line of the audit log say how many lines. Nothing else is lost."
 "Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long fit if `net.core.wmem_default` is at least 16384."
 

@@ -24,7 +24,7 @@ FK0311 SLOW_SYNC
 
 FK0312 GROUP_HANGS
 "A group of requests has been in progress for a while; most likely the disk of the log hangs. The message is repeated each time the duration doubles."
-"No write is answered meanwhile; reads are. Nothing is lost."
+"Writes are not answered meanwhile; reads still are. Nothing is lost."
 "Look at the disk and the kernel log. In an ensemble, a leader hands over leadership by itself."
 
 FK0313 STOOD_STILL
@@ -44,7 +44,7 @@ FK0322 DISK_ALL_BUT_FULL
 
 FK0323 MEMORY_NEARLY_FULL
 "Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
-"Writes that grow the tree get -7 OperationTimeout, and so do requests that leave a watch, once watches have grown by an eighth of the reserve since this began; a setWatches then ends its connection. Everything else continues. Otherwise the system would kill the process."
+"Writes that grow the tree get -7 OperationTimeout. Once watches have grown by an eighth of the reserve, requests that set a watch get -7 too, and a setWatches ends its connection. Everything else continues. Without these limits the system would kill the process."
 "Give the server more memory, or delete znodes. If `watched_bytes` is large, `wchc` shows whose watches they are. Normal service resumes by itself."
 
 FK0331 SNAPSHOT_FAILED
@@ -89,8 +89,8 @@ FK0338 SNAPSHOT_DRIFTED
 
 FK0339 LOG_REMOVED
 "The file that the transactions are written to was removed, moved or replaced while the server was running."
-"The server goes on in a new file and takes a snapshot at once. Until that snapshot is complete, what the file held is in memory only: if the server ends before that, the next start is refused."
-"Do not stop the server before `last_snapshot` of the AdminServer shows the snapshot. Find out who removes files from dataLogDir: old logs are removed by the server itself (`autopurge.purgeInterval`)."
+"The server continues in a new file and takes a snapshot at once. Until that snapshot is complete, what the file held is in memory only: if the server ends before that, the next start is refused."
+"Do not stop the server until the AdminServer command `last_snapshot` shows a snapshot taken after this message. Find out who removes files from dataLogDir: old logs are removed by the server itself (`autopurge.purgeInterval`)."
 
 FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."
@@ -113,8 +113,8 @@ FK0344 DIGEST_MISMATCH
 "If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (FK0471)."
 
 FK0345 TXN_MISFIT
-"A transaction of the ensemble does not fit the tree of this server: the line shows the number that this tree would have given, and the one in the transaction; or the znode that is missing here, or was here already."
-"The transaction was applied with its own numbers, as in ZooKeeper, and likewise on every other server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. Either the tree of this server is wrong, or the leader's was when the leader decided this, usually because memory was corrupted. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
+"A transaction of the ensemble does not fit the tree of this server: the line shows the version that this server would have given and the one in the transaction, or names the znode that is missing here or already exists."
+"The transaction was applied with its own numbers, as in ZooKeeper, and likewise on every other server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. Either this server's tree is wrong, or the leader's tree was wrong when it ordered the transaction, usually because memory was corrupted. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
 "The servers compare their trees, and a wrong one is replaced: FK0471 in the log of a server tells whose it was. Test the memory of that machine. If none of them logs it, all have the same tree, and the values in the line tell what changed. If it happens again without FK0471, it is a bug: report it."
 
 }

@@ -99,13 +99,13 @@ FK0819 SNAPSHOT_NO_TREE
 
 FK0820 MEMBER_NOT_CUT
 "`data truncate` was asked to cut the log of a member of an ensemble."
-"Nothing was cut: the others rely on what this member acknowledged, and would go on as if it still had it."
-"If a start refuses the directory: while a majority of the others is running, run the `mv` in the line, which keeps everything; a start then loads everything from them. Only if the ensemble is given up for good, run `ferrokeeper data leave` and then cut."
+"Nothing was cut: the others rely on what this member acknowledged, and would still count on data that this server no longer has."
+"If a start refuses the directory: while a majority of the others is running, run the `mv` in the line, which keeps everything, and start the server: it loads everything from them. Only if you dissolve the ensemble for good, run `ferrokeeper data leave` and then cut."
 
 FK0821 ID_GARBLED
 "ZooKeeper stored ids of the digest scheme that contain U+FFFD: their clients used characters that the default charset of ZooKeeper's JVM does not have."
-"These ids are kept as they are. Their clients send the original characters, which are read as UTF-8 here, so these clients count as different users, and lose the permissions that only these ids have."
-"Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
+"These ids are kept as they are. ferrokeeper reads the characters that the clients send as UTF-8, so these clients get different ids, and lose the permissions that only the old ids have."
+"Before the move, set the ACLs of these znodes again, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
 
 }

@@ -224,7 +224,8 @@ fn session_secret(
         }
         SessionSecret::install(None, disk, folder)?;
         tracing::info!(
-            "session.key is removed: sessions.passwords is zookeeper, and no open session depends on it"
+            "session.key is removed: sessions.passwords is zookeeper, and no open session depends \
+             on it"
         );
         return Ok(None);
     }
@@ -260,7 +261,8 @@ pub(super) fn tell_if_differs(
             %wanted,
             %counts,
             sessions,
-            "sessions.passwords in zoo.cfg is not in effect here: it counts only when a directory or an ensemble begins"
+            "sessions.passwords in zoo.cfg is not in effect here: it applies only when a directory \
+             or an ensemble begins"
         );
     }
 }

@@ -38,9 +38,9 @@ pub enum ServerError {
     System(&'static str, #[source] io::Error),
     /// `db.autocreate=false`, and the directory holds no database.
     #[error(
-        "the data directory {0} holds no database, and db.autocreate is false: check that its disk is mounted and that \
-         dataDir is right. Only if the database is to be new, create an empty file named initialize in it: that gives up what was \
-         there"
+        "the data directory {0} holds no database, and db.autocreate is false: check that its disk \
+         is mounted and that dataDir is right. Only to begin with an empty tree, create an empty \
+         file named initialize in it: what was there is then lost"
     )]
     NoDatabase(String),
     /// The orderer had to stop.
@@ -51,13 +51,13 @@ pub enum ServerError {
     Ensemble(#[from] EnsembleError),
     /// Data of before beside an ensemble.
     #[error(
-        "{directory} holds data up to zxid {zxid:#x} {}: \
-         that data would be lost. Only if that ensemble has what is needed, and while a majority of the others is running, run \
+        "{directory} holds data up to zxid {zxid:#x} {}: that data would be lost. Only if that \
+         ensemble has what is needed, and while a majority of the others is running, run \
          `{command}`, which keeps it, and start again",
         match has_left {
             false => "that belongs to no ensemble, but the other servers belong to one",
-            true => "which ZooKeeper continued from a member's data, and the other servers go on with an ensemble that is not known to have \
-                     all of it",
+            true => "which ZooKeeper continued from a member's data, and the other servers run an \
+                ensemble that may not have all of it",
         }
     )]
     NotEmpty {

@@ -257,7 +257,8 @@ pub(super) async fn watch(server: Arc<Server>) {
                     used,
                     limit,
                     reserve,
-                    "memory is nearly used up: writes that grow the tree, and more watches, are refused until there is enough again"
+                    "memory is nearly used up: writes that grow the tree, and more watches, are \
+                     refused until there is enough again"
                 );
             } else {
                 tracing::info!(used, limit, "there is enough memory again");

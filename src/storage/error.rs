@@ -19,7 +19,8 @@ pub use self::way_out::{Loss, Then, WayOut};
 #[non_exhaustive]
 pub enum StorageError {
     /// The operating system refused.
-    #[error("cannot {action} {}: {source}; check the disk, its free space and the file's owner", path.display())]
+    #[error("cannot {action} {}: {source}; check the disk, its free space and the file's \
+        owner", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
@@ -29,7 +30,8 @@ pub enum StorageError {
         source: io::Error,
     },
     /// A snapshot would take what is left to the log.
-    #[error("{} has only {free} bytes left, which the log may need; free some space", folder.display())]
+    #[error("{} has only {free} bytes left, which the log may need; free some \
+        space", folder.display())]
     NoRoom {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -37,13 +39,16 @@ pub enum StorageError {
         free: u64,
     },
     /// A folder is missing and must not be created.
-    #[error("{} does not exist and zookeeper.datadir.autocreate is false; create it, or correct dataDir and dataLogDir", path.display())]
+    #[error("{} does not exist and zookeeper.datadir.autocreate is false; create it, or correct \
+        dataDir and dataLogDir", path.display())]
     FolderMissing {
         /// The folder.
         path: PathBuf,
     },
     /// Another process uses the directory.
-    #[error("{} is in use by another ferrokeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir (a container has process ids of its own)", path.display())]
+    #[error("{} is in use by another ferrokeeper, process {holder}; only one process can use a \
+        directory: stop that one, or use another dataDir (a container has process ids of its \
+        own)", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -51,7 +56,9 @@ pub enum StorageError {
         holder: String,
     },
     /// Something is named as it was before this product had its name.
-    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This release does not read it, and nothing was changed. Stop the earlier release if it still runs, then run `{command}`", path.display())]
+    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This \
+        release does not read it, and nothing was changed. Stop the earlier release if it still \
+        runs, then run `{command}`", path.display())]
     OldName {
         /// The first such file, or the folder.
         path: PathBuf,
@@ -59,20 +66,26 @@ pub enum StorageError {
         command: String,
     },
     /// A member's file of a version from before this product had its name.
-    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This release does not read it, and nothing was changed. Stop all servers of its ensemble. When all have stopped, use the earlier release to take a `backup` of the one with the highest last zxid (`data check`), restore that into an empty directory, and start the other servers with empty ones; keep the directories of all", path.display())]
+    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This \
+        release does not read it, and nothing was changed. Stop all servers of its ensemble. When \
+        all have stopped, use the earlier release to take a `backup` of the one with the highest \
+        last zxid (`data check`), restore that into an empty directory, and start the other \
+        servers with empty ones; keep the directories of all", path.display())]
     OldRaftState {
         /// The file.
         path: PathBuf,
     },
     /// A log in the folder of snapshots, or a snapshot in the folder of logs.
-    #[error("{} does not belong in that folder: dataDir and dataLogDir differ, so snapshots belong in the first and logs in the second; check zoo.cfg, then move the files", path.display())]
+    #[error("{} does not belong in that folder: dataDir and dataLogDir differ, so snapshots belong \
+        in the first and logs in the second; check zoo.cfg, then move the files", path.display())]
     Misplaced {
         /// The first such file.
         path: PathBuf,
     },
     /// The file does not begin like a log or a snapshot; of a log that is needed, a start says
     /// [`Self::Damage`].
-    #[error("{} does not begin with a valid {expected} header; restore the file from a backup or move it away if you know that nothing in it is needed", path.display())]
+    #[error("{} does not begin with a valid {expected} header; restore the file from a backup or \
+        move it away if you know that nothing in it is needed", path.display())]
     Header {
         /// The file.
         path: PathBuf,
@@ -80,7 +93,9 @@ pub enum StorageError {
         expected: &'static str,
     },
     /// Acknowledged transactions cannot be read.
-    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. {}Restore the file from a backup{}", path.display(), Zxid(*last_good), of_unsynced(*unsynced), WayOut::shown(way_out.as_deref()))]
+    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is \
+        {}. Nothing was changed. {}Restore the file from a backup{}",
+       path.display(), Zxid(*last_good), of_unsynced(*unsynced), WayOut::shown(way_out.as_deref()))]
     Damage {
         /// The log file.
         path: PathBuf,
@@ -96,7 +111,9 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// A file has a format that only a later release knows.
-    #[error("{} was written by a later release: it has version {version} of its format, and this release knows versions up to {known}. Nothing was changed. Start that release, or a later one", path.display())]
+    #[error("{} was written by a later release: it has version {version} of its format, and this \
+        release knows versions up to {known}. Nothing was changed. Start that release, or a later \
+        one", path.display())]
     LaterVersion {
         /// The file.
         path: PathBuf,
@@ -106,7 +123,8 @@ pub enum StorageError {
         known: u32,
     },
     /// Every snapshot that looks whole turned out not to be.
-    #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Nothing was changed. Restore one from a backup{}", folder.display(), WayOut::shown(way_out.as_deref()))]
+    #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Nothing was \
+        changed. Restore one from a backup{}", folder.display(), WayOut::shown(way_out.as_deref()))]
     NoReadableSnapshot {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -118,7 +136,9 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// There are transactions, but no snapshot that they build on.
-    #[error("no valid snapshot in {}, but {} holds transactions. Nothing was changed. Check dataDir and what should be mounted there, or restore a snapshot from a backup{}", folder.display(), log.display(), WayOut::shown(way_out.as_deref()))]
+    #[error("no valid snapshot in {}, but {} holds transactions. Nothing was changed. Check \
+        dataDir and what should be mounted there, or restore a snapshot from a backup{}",
+       folder.display(), log.display(), WayOut::shown(way_out.as_deref()))]
     LogWithoutSnapshot {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -128,7 +148,9 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// There is neither a snapshot nor a log, where there once was one.
-    #[error("{} holds {trace}, but there is neither a snapshot nor a log: its data is gone. Nothing was changed. Check dataDir and dataLogDir, or restore it from a backup{}", folder.display(), WayOut::shown(Some(way_out)))]
+    #[error("{} holds {trace}, but there is neither a snapshot nor a log: its data is gone. \
+        Nothing was changed. Check dataDir and dataLogDir, or restore it from a backup{}",
+       folder.display(), WayOut::shown(Some(way_out)))]
     Emptied {
         /// The folder.
         folder: PathBuf,
@@ -138,7 +160,10 @@ pub enum StorageError {
         way_out: Box<WayOut>,
     },
     /// There was a log, and its folder holds none.
-    #[error("{} holds no log, but {} says that there was one in {was_in}, with every transaction after {}. Nothing was changed. Check dataLogDir and what should be mounted there; or restore the log from a backup{}", logs.display(), path.display(), Zxid(*shown), of_gone(path, *shown, way_out.as_deref()))]
+    #[error("{} holds no log, but {} says that there was one in {was_in}, with every transaction \
+        after {}. Nothing was changed. Check dataLogDir and what should be mounted there; or \
+        restore the log from a backup{}",
+       logs.display(), path.display(), Zxid(*shown), of_gone(path, *shown, way_out.as_deref()))]
     LogGone {
         /// The folder of logs.
         logs: PathBuf,
@@ -152,7 +177,10 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// No snapshot is old enough for the state that is asked for.
-    #[error("{} holds no snapshot from which the state at {} can be rebuilt{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
+    #[error("{} holds no snapshot from which the state at {} can be rebuilt{}; ask for a later \
+        state, or look for older snapshots and logs in a backup",
+       folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" \
+        ({reason})")).unwrap_or_default())]
     NoSnapshotUpTo {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -162,7 +190,9 @@ pub enum StorageError {
         reason: Option<String>,
     },
     /// The log cannot be read as far as a cut is to keep it.
-    #[error("the log in {} can be read only up to {}, so it cannot be cut after {}; cut it at the last readable transaction: --to-zxid {}", folder.display(), Zxid(*last), Zxid(*zxid), Zxid(*last))]
+    #[error("the log in {} can be read only up to {}, so it cannot be cut after {}; cut it at the \
+        last readable transaction: --to-zxid {}",
+       folder.display(), Zxid(*last), Zxid(*zxid), Zxid(*last))]
     CutBehindEnd {
         /// The folder of logs.
         folder: PathBuf,
@@ -172,7 +202,11 @@ pub enum StorageError {
         last: i64,
     },
     /// The log of a member was to be cut.
-    #[error("{} says that this is the directory of a member of an ensemble, and the log of a member is never cut: the others rely on what it acknowledged. Nothing was changed. If a start refuses the directory: while a majority of the others is running, run `{}`, after which a start loads everything from them. Only if the ensemble is given up for good: run `{leave}` first", path.display(), way_out.command)]
+    #[error("{} says that this is the directory of a member of an ensemble, and the log of a \
+        member is never cut: the others rely on what it acknowledged. Nothing was changed. If a \
+        start refuses the directory: while a majority of the others is running, run `{}` and start \
+        the server: it loads everything from them. Only if the ensemble is given up for good: run \
+        `{leave}` first", path.display(), way_out.command)]
     CutOfMember {
         /// The file that tells.
         path: PathBuf,
@@ -182,7 +216,9 @@ pub enum StorageError {
         leave: String,
     },
     /// A restore ended in the middle.
-    #[error("{} was left by an interrupted restore. Nothing was changed. Run the restore again, with --replace; the previous files are in this folder or in replaced-* next to it", path.display())]
+    #[error("{} was left by an interrupted restore. Nothing was changed. Run the restore again, \
+        with --replace; the previous files are in this folder or in replaced-* next to \
+        it", path.display())]
     HalfRestored {
         /// What is left of it.
         path: PathBuf,
@@ -194,13 +230,15 @@ pub enum StorageError {
         folder: PathBuf,
     },
     /// A file went away each time that it was to be copied.
-    #[error("the files in {} are removed faster than they can be copied; try again, or turn off the purge meanwhile", folder.display())]
+    #[error("the files in {} are removed faster than they can be copied; try again, or turn off \
+        the purge meanwhile", folder.display())]
     Moving {
         /// The folder.
         folder: PathBuf,
     },
     /// A snapshot is not what its format says.
-    #[error("{} is not a valid snapshot at offset {offset}: {reason}; restore it from a backup, or move it away to use an older one", path.display())]
+    #[error("{} is not a valid snapshot at offset {offset}: {reason}; restore it from a backup, or \
+        move it away to use an older one", path.display())]
     Snapshot {
         /// The snapshot.
         path: PathBuf,
@@ -211,7 +249,8 @@ pub enum StorageError {
     },
     /// A snapshot that is being written has not all that it must show.
     #[error(
-        "a snapshot lacks {znodes} znodes of the tree and is not kept: this is a bug in the server, please report it; the log keeps everything"
+        "a snapshot lacks {znodes} znodes of the tree and is not kept: this is a bug in the \
+         server, please report it; the log keeps everything"
     )]
     Lacking {
         /// How many.
@@ -219,7 +258,10 @@ pub enum StorageError {
     },
     /// The znodes that were written make another sum than the one that the tree has kept.
     #[error(
-        "the znodes of a new snapshot have the digest {}, but the server has kept {kept:#x}: the snapshot is discarded, and nothing is replaced or purged because of it. A member of an ensemble loads the leader's tree; any other server has to be restarted: a start rebuilds the tree from the previous snapshot and the log",
+        "the znodes of a new snapshot have the digest {}, but the server has kept {kept:#x}: the \
+         snapshot is discarded, and nothing is replaced or purged because of it. A member of an \
+         ensemble loads the leader's tree; any other server has to be restarted: a start rebuilds \
+         the tree from the previous snapshot and the log",
         sum.map_or_else(|| "of something else".to_owned(), |sum| format!("{sum:#x}"))
     )]
     Drifted {
@@ -229,7 +271,9 @@ pub enum StorageError {
         sum: Option<i64>,
     },
     /// The tree refused a transaction of the log.
-    #[error("{}, offset {offset}: transaction {} does not fit the state before it, {}: {reason}. Nothing was changed. Restore the data directory from a backup{}", path.display(), Zxid(*zxid), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
+    #[error("{}, offset {offset}: transaction {} does not fit the state before it, {}: {reason}. \
+        Nothing was changed. Restore the data directory from a backup{}",
+       path.display(), Zxid(*zxid), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
     Unfit {
         /// The log.
         path: PathBuf,
@@ -245,7 +289,8 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// The tree refused what a snapshot holds.
-    #[error("{}, offset {offset} (zxid {}): {reason}; the file does not fit the state before it: restore the data directory from a backup", path.display(), Zxid(*zxid))]
+    #[error("{}, offset {offset} (zxid {}): {reason}; the file does not fit the state before it: \
+        restore the data directory from a backup", path.display(), Zxid(*zxid))]
     Refused {
         /// The snapshot.
         path: PathBuf,
@@ -258,11 +303,13 @@ pub enum StorageError {
     },
     /// An earlier write or sync failed; what is on disk is not known any more.
     #[error(
-        "the transaction log failed earlier and accepts no more writes; restart the server: a start finds out what is on disk"
+        "the transaction log failed earlier and accepts no more writes; restart the server: a \
+         start finds out what is on disk"
     )]
     Poisoned,
     /// Transactions came out of order; nothing was written.
-    #[error("transaction {} cannot follow {} in the log; this is a bug in the server, the log is undamaged", Zxid(*zxid), Zxid(*last))]
+    #[error("transaction {} cannot follow {} in the log; this is a bug in the server, the log is \
+        undamaged", Zxid(*zxid), Zxid(*last))]
     OutOfOrder {
         /// The last zxid in the log.
         last: i64,
@@ -282,7 +329,10 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The promises of a member of an ensemble are lost.
-    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break those of the ensemble. Nothing was changed. While a majority of the others is running, run `{command}`, after which a start loads everything from them", path.display())]
+    #[error("{} does not hold the newest term that this member has promised; a member that forgets \
+        its promises can break those of the ensemble. Nothing was changed. While a majority of the \
+        others is running, run `{command}` and start the server: it loads everything from \
+        them", path.display())]
     RaftState {
         /// The file.
         path: PathBuf,
@@ -290,13 +340,19 @@ pub enum StorageError {
         command: String,
     },
     /// ZooKeeper has gone on with the directory of a member.
-    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: the server never takes part in that ensemble again. Nothing was changed. Start it again: it will find out from the others whether ZooKeeper went on with the data of a majority", path.display())]
+    #[error("{} was written by Apache ZooKeeper after this server had become a member of an \
+        ensemble: the server never takes part in that ensemble again. Nothing was changed. Start \
+        it again: it will find out from the others whether ZooKeeper went on with the data of a \
+        majority", path.display())]
     WentOn {
         /// What was written.
         path: PathBuf,
     },
     /// What the directory of a server of an ensemble shows last cannot be read.
-    #[error("{} cannot be read, and no other file holds what it holds: acknowledged transactions may exist only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
+    #[error("{} cannot be read, and no other file holds what it holds: acknowledged transactions \
+        may exist only there. Nothing was changed. Restore the file from a backup. Only if the \
+        others have what is needed, and while a majority of them is running, run `{command}`, \
+        which keeps it, after which a start loads everything from them", path.display())]
     EndUnreadable {
         /// The snapshot or log.
         path: PathBuf,
@@ -304,7 +360,12 @@ pub enum StorageError {
         command: String,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Started alone, it would treat as committed what the others may not have; and if the others run as well, two servers would serve different data. Nothing was changed. Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run `{command}`, after which a standalone start works; what only they had is lost", path.display())]
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. \
+        Started alone, it would treat as committed what the others may not have; and if the others \
+        run as well, two servers would serve different data. Nothing was changed. Put the server \
+        list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run \
+        `{command}`, after which a standalone start works; what only they had is \
+        lost", path.display())]
     Member {
         /// The file that tells.
         path: PathBuf,
@@ -317,10 +378,11 @@ pub enum StorageError {
     },
     /// The others have heard more of a member than its directory holds.
     #[error(
-        "{} is an older copy of this member's data directory: the others have heard more from the member than the directory \
-         holds, so the member can neither vote nor acknowledge with it. Start with the directory that the member ran with last. \
-         If that is gone, and while a \
-         majority of the others is running, run `{command}`, after which a start loads everything from them",
+        "{} is an older copy of this member's data directory: the others have heard more from the \
+         member than the directory holds, so the member can neither vote nor acknowledge with it. \
+         Start with the directory that the member ran with last. If that is gone, and while a \
+         majority of the others is running, run `{command}` and start the server: it loads \
+         everything from them",
         directory.display()
     )]
     OlderCopy {
@@ -333,37 +395,49 @@ pub enum StorageError {
     #[error("an ensemble cannot have more than 480 members; this is a bug in the server")]
     Members,
     /// `ferrokeeper.sealed` does not hold a zxid.
-    #[error("{} must hold one zxid, such as 0x50000000a; run ferrokeeper data seal again", path.display())]
+    #[error("{} must hold one zxid, such as 0x50000000a; run ferrokeeper data seal \
+        again", path.display())]
     Sealed {
         /// The file.
         path: PathBuf,
     },
     /// `ferrokeeper.sealed` is not what was written.
-    #[error("{} fails its checksum: a changed zxid could let the wrong files be purged; run ferrokeeper data seal again", path.display())]
+    #[error("{} fails its checksum: a changed zxid could let the wrong files be purged; run \
+        ferrokeeper data seal again", path.display())]
     SealedChecksum {
         /// The file.
         path: PathBuf,
     },
     /// `sessions.before.key` is not what was written.
-    #[error("{} fails its checksum: with a changed id, another session would be taken for one from before the seal; restore it; or run `rm {}`, after which a start works, but the sessions from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
+    #[error("{} fails its checksum: with a wrong id, another session would be taken for one from \
+        before the seal; restore the file; or run `rm {}` and start the server, but the sessions \
+        from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKeyChecksum {
         /// The file.
         path: PathBuf,
     },
     /// `sessions.before.key` does not hold session ids.
-    #[error("{} must hold session ids, such as 0x1000029fe520000, one per line; restore it; or run `rm {}`, after which a start works, but the sessions from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
+    #[error("{} must hold session ids, such as 0x1000029fe520000, one per line; restore it; or run \
+        `rm {}` and start the server, but the sessions from before the seal are lost: their \
+        clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKey {
         /// The file.
         path: PathBuf,
     },
     /// The session key is not the one that was written.
-    #[error("{} fails its checksum: with a changed key, the password of every session would be different; restore it from a backup; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
+    #[error("{} fails its checksum: with a changed key, the password of every session would be \
+        different; restore it from a backup; or run `rm {}` and start the server, but all open \
+        sessions are lost: their clients open new ones, with passwords that can be guessed until \
+        ferrokeeper data seal", path.display(), quoted(path))]
     SessionKeyChecksum {
         /// The file.
         path: PathBuf,
     },
     /// The session key has neither 36 bytes nor, from before it had a checksum, 32.
-    #[error("{} has {len} bytes but must have 36, or 32 if it dates from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
+    #[error("{} has {len} bytes but must have 36, or 32 if it dates from before keys had a \
+        checksum; restore it; or run `rm {}` and start the server, but all open sessions are lost: \
+        their clients open new ones, with passwords that can be guessed until ferrokeeper data \
+        seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,
@@ -468,7 +542,8 @@ fn of_gone(path: &Path, shown: i64, way_out: Option<&WayOut>) -> String {
     match way_out {
         Some(way_out) => WayOut::shown(Some(way_out)),
         None => format!(
-            "; or, if it is lost for good, run `rm {}`, after which a start works; lost: every transaction after {}",
+            "; or, if it is lost for good, run `rm {}` and start the server; lost: every \
+             transaction after {}",
             quoted(path),
             Zxid(shown)
         ),
@@ -478,7 +553,7 @@ fn of_gone(path: &Path, shown: i64, way_out: Option<&WayOut>) -> String {
 /// The log tells the current epoch once more; what was agreed to, only the file.
 fn epoch_remedy(path: &Path) -> String {
     if path.ends_with(file_name::CURRENT_EPOCH) {
-        format!("; or run `rm {}`, after which a start works; nothing is lost", quoted(path))
+        format!("; or run `rm {}` and start the server; nothing is lost", quoted(path))
     } else {
         String::new()
     }

@@ -227,7 +227,8 @@ pub(crate) fn must_reach(
                 snapshot = format_args!("{:#x}", from.id.zxid),
                 log_end = format_args!("{last:#x}"),
                 newest = format_args!("{:#x}", from.newest),
-                "the log ends too early to complete the snapshot: some transactions up to the newest one in it are missing"
+                "the log ends too early to complete the snapshot: some transactions up to the \
+                 newest one in it are missing"
             );
             Ok(())
         }

@@ -219,8 +219,10 @@ fn a_member_that_leaves_says_what_counts_then() {
             false,
             vec![
                 "it ends at 0xb",
-                "before you start any server, run `ferrokeeper data leave` on every other server whose data you want considered",
-                "no other member of that ensemble may ever serve its data again: on all others, and only there, move `version-2`",
+                "before you start any server, run `ferrokeeper data leave` on every other server \
+                 whose data you want considered",
+                "no other member of that ensemble may ever serve its data again: on all others, \
+                 and only there, move `version-2`",
             ],
         ),
     ] {

@@ -45,13 +45,27 @@ fn everything_is_said_at_once_with_file_and_line() {
     let file = zoo_cfg(root.path(), "tickTime=x\noraclePath=/o\ntiktime=1\ncnxTimeout=5\n");
     let ended = run(&["config", "check", &file, "-Dzookeeper.snapCount=y"]);
     let expected = [
-        format!("REFUSED    [FK0106] {file}:4: oraclePath is refused: two servers need each other; no oracle decides for one of them."),
+        format!(
+            "REFUSED    [FK0106] {file}:4: oraclePath is refused: two servers need each other; \
+            no oracle decides for one of them."
+        ),
         "           Remove oraclePath if you can do without it.".to_owned(),
-        format!("REFUSED    [FK0105] {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
+        format!(
+            "REFUSED    [FK0105] {file}:3: tickTime is \"x\", expected a number of \
+            milliseconds from 1 to 2147483647"
+        ),
         "           Correct tickTime, or remove it to get its default.".to_owned(),
-        format!("WARNING    [FK0121] {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
-        "WARNING    [FK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default is used, as in ZooKeeper".to_owned(),
-        format!("           {file}:6: cnxTimeout is known but has no effect here. Servers connect to each other in a different way."),
+        format!(
+            "WARNING    [FK0121] {file}:5: unknown key tiktime is ignored; did you mean \
+            tickTime?"
+        ),
+        "WARNING    [FK0123] command line, -D: snapCount is \"y\", expected a whole number from \
+         -2147483648 to 2147483647; the default is used, as in ZooKeeper"
+            .to_owned(),
+        format!(
+            "           {file}:6: cnxTimeout is known but has no effect here. Servers connect \
+            to each other in a different way."
+        ),
         "in effect  4 keys: clientPort, dataDir, snapCount, tickTime".to_owned(),
         "a start would be refused".to_owned(),
     ];

@@ -91,16 +91,19 @@ fn what_is_unknown_has_a_neighbour_or_none_and_is_code_2() {
     for (word, answer) in [
         (
             "NoNod",
-            "ferrokeeper: [FK0809] NoNod is not an error code, exit code, key or message id; did you mean NoNode?\n",
+            "ferrokeeper: [FK0809] NoNod is not an error code, exit code, key or message id; did \
+             you mean NoNode?\n",
         ),
         (
             "tiktime",
-            "ferrokeeper: [FK0809] tiktime is not an error code, exit code, key or message id; did you mean tickTime?\n",
+            "ferrokeeper: [FK0809] tiktime is not an error code, exit code, key or message id; did \
+             you mean tickTime?\n",
         ),
         ("-104", "ferrokeeper: [FK0809] -104 is not an error code, exit code, key or message id\n"),
         (
             "99999999999",
-            "ferrokeeper: [FK0809] 99999999999 is not an error code, exit code, key or message id\n",
+            "ferrokeeper: [FK0809] 99999999999 is not an error code, exit code, key or message \
+             id\n",
         ),
         ("", "ferrokeeper: [FK0809]  is not an error code, exit code, key or message id\n"),
     ] {

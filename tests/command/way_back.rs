@@ -17,7 +17,8 @@ use crate::fixture::{
     SESSION, add, add_with_acl, fine, image, java, object, offsets, own, run, text,
 };
 
-const THREE: &str = "initLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer\n";
+const THREE: &str = "initLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\n\
+                     server.3=c:2888:3888:observer\n";
 
 /// A zoo.cfg of this directory.
 fn config(data: &Path, more: &str) -> PathBuf {
@@ -122,7 +123,8 @@ fn keys_that_zookeeper_does_not_read_are_named() {
     assert_eq!(report(&file)["keys_only_here"], json!(["jute.maxbuffer", "sessions.passwords"]));
     let costs = costs(&file);
     let expected = [
-        "jute.maxbuffer is in effect here, but ZooKeeper does not read it from zoo.cfg: set it with -D",
+        "jute.maxbuffer is in effect here, but ZooKeeper does not read it from zoo.cfg: set it \
+         with -D",
         "sessions.passwords is ferrokeeper's own, and ZooKeeper ignores it",
         "autopurge.purgeInterval is not set: ZooKeeper never purges old snapshots and logs then",
     ];
@@ -219,7 +221,7 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
     assert!(people.contains("stop ferrokeeper on all 3 servers"), "{people}");
 
     for (state, expected) in [
-        (RaftState { over: Some(Over::Removed), ..good() }, "was taken out of its ensemble"),
+        (RaftState { over: Some(Over::Removed), ..good() }, "was removed from its ensemble"),
         (RaftState { over: Some(Over::OlderCopy), ..good() }, "an older copy"),
         (RaftState { founds: true, ..good() }, "between two states"),
         (

@@ -443,7 +443,7 @@ fn data_beside_an_ensemble_that_has_not_begun_waits() {
     at_once(&servers[1], Signal::CONT);
     until("it says that nothing is lost yet", || {
         let log = servers[1].log();
-        let nothing = "none of the data that the ensemble was founded on has reached server 1";
+        let nothing = "server 1 never received the data that the ensemble was founded on";
         log.contains(nothing) || log.contains("belongs to no ensemble, but")
     });
     assert!(!servers[1].log().contains("belongs to no ensemble, but"), "{}", servers[1].log());

@@ -107,7 +107,8 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     until("its log says so", || servers[wiped].log().contains("FK0405"));
     servers[wiped].run();
     let reason = format!(
-        "this server may already be member {id:#x}, with another data directory: start it with that directory. If there is none"
+        "this server may already be member {id:#x}, with another data directory: start it with \
+         that directory. If there is none"
     );
     until("it is told", || servers[wiped].log().contains(&reason));
     assert_eq!(mode(&servers[wiped]), "none");
@@ -146,7 +147,7 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
         wipe(&servers[at]);
     }
     servers.iter_mut().for_each(Server::run);
-    let reason = format!("server {} was taken out of an ensemble", gone + 1);
+    let reason = format!("server {} was removed from an ensemble", gone + 1);
     until("they say what is lost, and how that ends", || {
         [first, other].iter().all(|at| servers[*at].log().contains("/initialize"))
     });

@@ -73,7 +73,8 @@ fn says(server: &Server, what: &str) {
 /// The lines for TLS with `dir/ID.pem` and `dir/NAME` as issuer.
 fn tls(dir: &Path, id: u8, trust: &str, more: &str) -> String {
     format!(
-        "ssl.quorum.keyStore.location={0}/{id}.pem\nssl.quorum.trustStore.location={0}/{trust}\n{more}",
+        "ssl.quorum.keyStore.location={0}/{id}.pem\n\
+         ssl.quorum.trustStore.location={0}/{trust}\n{more}",
         dir.display()
     )
 }

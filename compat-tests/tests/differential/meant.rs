@@ -16,7 +16,10 @@ const MEANT: [Meant; 7] = [
     Meant {
         // ZooKeeper logs a transaction that ends it, at each start again.
         reason: "createTTL in a mode without a TTL: -8",
-        applies: |op| matches!(op, Op::Create { code: op::CREATE_TTL, flags: 0..=4, ttl, .. } if *ttl < 0),
+        applies: |op| match op {
+            Op::Create { code: op::CREATE_TTL, flags: 0..=4, ttl, .. } => *ttl < 0,
+            _ => false,
+        },
     },
     Meant {
         // ZooKeeper does them, without a look at any ACL.

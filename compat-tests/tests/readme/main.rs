@@ -33,7 +33,8 @@ const README: [(&str, Wish); 5] = [
         Wish::NotRun("takes minutes; the binary that is there is on the PATH"),
     ),
     (
-        "ferrokeeper server                         # serves 127.0.0.1:2181, keeps its data in ./ferrokeeper-data",
+        "ferrokeeper server                         # serves 127.0.0.1:2181, keeps its data in \
+         ./ferrokeeper-data",
         Wish::Serves,
     ),
     (
@@ -50,7 +51,9 @@ const OPERATIONS: [(&str, Wish); 10] = [
         Wish::NotRun("three ways to start one server"),
     ),
     (
-        "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\tznode_type=persistent\tresult=success",
+        "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: \
+         session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\t\
+         znode_type=persistent\tresult=success",
         Wish::NotRun("a line of a log"),
     ),
     ("$ ferrokeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),
@@ -62,11 +65,13 @@ const OPERATIONS: [(&str, Wish); 10] = [
     ),
     ("$ ferrokeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration)),
     (
-        "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo srvr | nc 127.0.0.1 2181",
+        "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo srvr | \
+         nc 127.0.0.1 2181",
         Wish::Given(a_server),
     ),
     (
-        "$ curl -s -D headers -H 'Authorization: digest super:secret' localhost:8080/commands/snapshot -o snapshot",
+        "$ curl -s -D headers -H 'Authorization: digest super:secret' \
+         localhost:8080/commands/snapshot -o snapshot",
         Wish::Given(|_| ()),
     ),
     (
@@ -76,7 +81,8 @@ const OPERATIONS: [(&str, Wish); 10] = [
 ];
 
 fn a_refused_configuration(terminals: &mut Terminals) {
-    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\ntickTime=2000\noraclePath=/oracle\ntiktime=1\n";
+    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\ntickTime=2000\n\
+                oraclePath=/oracle\ntiktime=1\n";
     fs::write(terminals.folder().join("zoo.cfg"), text).expect("zoo.cfg written");
 }
 
@@ -102,7 +108,8 @@ fn a_damaged_log(terminals: &mut Terminals) {
 
 fn zookeepers_configuration(terminals: &mut Terminals) {
     zookeepers_directory(terminals);
-    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\nreadonlymode.enabled=true\npreAllocSize=1024\n";
+    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\n\
+                readonlymode.enabled=true\npreAllocSize=1024\n";
     fs::write(terminals.folder().join("zoo.cfg"), text).expect("zoo.cfg written");
 }
 

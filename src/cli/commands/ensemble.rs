@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn what_clients_need_of_a_configuration() {
-        let config = "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888;2182\nversion=100000000";
+        let config = "server.1=a:2888:3888:participant;0.0.0.0:2181\n\
+                      server.2=b:2888:3888;2182\nversion=100000000";
         assert_eq!(clients_part(config), "100000000 0.0.0.0:2181,0.0.0.0:2182");
         assert_eq!(clients_part(""), " ");
     }

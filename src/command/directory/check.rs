@@ -162,8 +162,8 @@ fn tell_member(state: &RaftState, out: &mut Output) -> Result<(), CommandError> 
     ))?;
     if state.is_removed() {
         out.line(format_args!(
-            "           it was taken out of the ensemble: a start asks for another seat, and what \
-             is here is moved aside then"
+            "           this server was removed from the ensemble: when you start it, it asks to \
+             join again, and this data is then moved aside"
         ))?;
     } else if state.clears {
         let until = match state.base {
@@ -199,7 +199,8 @@ fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandErr
         match way_out.then {
             Then::Works => out.line(format_args!("and would lose: {lost}"))?,
             Then::FromOlder => out.line(format_args!(
-                "and would lose: only what the snapshots that it moves aside have from another log"
+                "and would lose only the transactions from another log that are in the snapshots \
+                 that it moves aside"
             ))?,
             Then::BeginsAnew => out.line(format_args!("and would lose: all znodes, {lost}"))?,
             Then::AsksOthers => out.line(format_args!(

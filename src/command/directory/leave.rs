@@ -122,8 +122,8 @@ impl Left {
     /// Of one that has data of its ensemble.
     fn tell_data(&self, out: &mut Output) -> Result<(), CommandError> {
         out.line(format_args!(
-            "it ends at {}. If this directory is used from now on, what the other members have \
-             after that is lost, unless they leave too",
+            "it ends at {}. If this directory is used from now on, later transactions of the other \
+             members are lost, unless you run `data leave` on them, too",
             Hex(self.last)
         ))?;
         out.line(format_args!(

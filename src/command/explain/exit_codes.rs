@@ -26,10 +26,18 @@ const fn row(of: &'static str, code: u8, meaning: &'static str, remedy: &'static
 #[rustfmt::skip]
 pub(super) const EXIT_CODES: [ExitCode; 16] = [
     row(SERVER, 0, "a clean stop", NOTHING),
-    row(SERVER, 1, "the log could not be written, or a bug: the last lines on standard error say which", "Start it again: a start finds out what is on disk."),
-    row(SERVER, 2, "bad arguments or configuration", "Correct what the last lines on standard error name; `ferrokeeper config check` checks a file without a start."),
-    row(SERVER, 3, "the data directory cannot be used", "The last lines on standard error say what is wrong with it; `ferrokeeper data check` repeats it, with the command after which the server would start anyway."),
-    row(SERVER, 4, "an address cannot be bound", "Find out what uses the port, or use another one."),
+    row(SERVER, 1, "the log could not be written, or a bug: the last lines on standard error say \
+        which", "Start \
+        it again: a start finds out what is on disk."),
+    row(SERVER, 2, "bad arguments or configuration",
+       "Correct what the last lines on standard \
+        error name; `ferrokeeper config check` checks a file without a start."),
+    row(SERVER, 3, "the data directory cannot be used",
+       "The last lines on standard error say what \
+        is wrong with it; `ferrokeeper data check` repeats it, with the command after which the \
+        server would start anyway."),
+    row(SERVER, 4, "an address cannot be bound", "Find out what uses the port, or use another \
+        one."),
     row(TOOLS, 0, "nothing is wrong, or the reader of the output went away", NOTHING),
     row(TOOLS, 1, "something is wrong with the files, or the snapshots differ", SAID),
     row(TOOLS, 2, "bad arguments or configuration; a target that is not empty", SAID),
@@ -39,6 +47,8 @@ pub(super) const EXIT_CODES: [ExitCode; 16] = [
     row(CONFIG_CHECK, 2, "a start would be refused, or the file cannot be read", SAID),
     row(CONFIG_CHECK, 3, "the output cannot be written", SAID),
     row(CLI, 0, "the command succeeded", NOTHING),
-    row(CLI, 1, "the command failed, or its arguments are wrong", "The line on standard error names an error code: look it up with `ferrokeeper explain`."),
+    row(CLI, 1, "the command failed, or its arguments are wrong",
+       "The line on standard error \
+        names an error code: look it up with `ferrokeeper explain`."),
     row(CLI, 127, "there is no such command", "`ferrokeeper cli help` lists them."),
 ];

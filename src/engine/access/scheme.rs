@@ -24,7 +24,8 @@ pub(super) fn is_valid(acl: &Acl<'_>) -> bool {
 #[cfg(test)]
 thread_local! {
     /// Ids that were looked at to find one, and their bytes.
-    pub(in crate::engine) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(in crate::engine) static LOOKED_AT: std::cell::Cell<usize> =
+        const { std::cell::Cell::new(0) };
     pub(super) static BYTES_LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -61,7 +61,8 @@ enum End {
 #[cfg(test)]
 thread_local! {
     /// A mistake that a test makes on purpose.
-    pub(crate) static OWNER_NOT_CHECKED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    pub(crate) static OWNER_NOT_CHECKED: std::cell::Cell<bool> =
+        const { std::cell::Cell::new(false) };
 }
 
 /// Why a request of a session is not taken.

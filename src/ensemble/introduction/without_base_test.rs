@@ -180,7 +180,9 @@ fn who_gets_no_seat_of_members_without_a_base_says_that_they_are_to_leave() {
     let all = |has_it: u8| (1..5).map(|server| member(server, server != has_it)).collect();
     let text = told(all(0));
     assert!(
-        text.contains("has reached servers 1, 2, 3 and 4, and no server that could give it to"),
+        text.contains(
+            "servers 1, 2, 3 and 4 never received the data that the ensemble was founded on, and no"
+        ),
         "{text}"
     );
     assert!(text.contains("are lost for good, stop servers 1, 2, 3 and 4, run"), "{text}");

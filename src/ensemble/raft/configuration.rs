@@ -335,7 +335,8 @@ mod tests {
             }
             let known = known.min(changes.len());
             let (members, at) = &states[known];
-            let (found, _) = before_last(members, *at, &changes).unwrap_or_else(|| (members.clone(), *at));
+            let found = before_last(members, *at, &changes);
+            let (found, _) = found.unwrap_or_else(|| (members.clone(), *at));
             let oldest = changes.len() - 1;
             prop_assert_eq!(&found, &states[known.max(oldest)].0);
         }

@@ -346,7 +346,10 @@ impl Following {
         applying: &mut Applying<'_>,
     ) -> Result<Option<TxnRecord<'t>>, OrderError> {
         let zxid = Zxid(record.header.zxid);
-        let is_it = |waiting: &mut Awaited| matches!(&waiting.state, Stage::Decided(Outcome::Txn(its, _)) if *its == zxid);
+        let is_it = |waiting: &mut Awaited| match &waiting.state {
+            Stage::Decided(Outcome::Txn(its, _)) => *its == zxid,
+            _ => false,
+        };
         let Some(Awaited { origin, room, state, .. }) = self.pop_if(is_it) else {
             return Ok(Some(record));
         };

@@ -335,9 +335,9 @@ fn frames_have_the_documented_bytes() {
                 first: 8,
                 requests: vec![asked(Work::Open { timeout_ms: 5 })],
             },
-            "02 0000000000000001 0000000000000008 00000001 0003000000001234 fffffffffffffff9 fffffffe 00000002 \
-             00000002 6970 00000008 31302e302e302e31 00000006 646967657374 00000006 753a68617368 \
-             01 00000005",
+            "02 0000000000000001 0000000000000008 00000001 0003000000001234 fffffffffffffff9 \
+             fffffffe 00000002 00000002 6970 00000008 31302e302e302e31 00000006 646967657374 \
+             00000006 753a68617368 01 00000005",
         ),
     ];
     for (word, expected) in words {
@@ -349,7 +349,10 @@ fn frames_have_the_documented_bytes() {
 proptest! {
     /// As a stranger would send them.
     #[test]
-    fn no_bytes_make_it_panic(kind in 0_u8..17, rest in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn no_bytes_make_it_panic(
+        kind in 0_u8..17,
+        rest in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
         let content = [&[kind], rest.as_slice()].concat();
         if let Ok(heard) = parse(&content) {
             let (again, checksum) = framed(&heard);

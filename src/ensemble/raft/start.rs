@@ -223,16 +223,18 @@ impl Ensemble {
                 zxid,
                 folder,
                 way_back = directory.back_command(&folder),
-                "the data that this directory held before it joined the ensemble is moved aside and kept; if all other \
-                 members are lost for good before this server has loaded the ensemble's data, stop it, run the command in \
-                 `way_back`, and start it: this data then counts again"
+                "the data that this directory held before it joined the ensemble is moved aside \
+                 and kept; if all other members are lost for good before this server has loaded \
+                 the ensemble's data, stop it, run the command in `way_back`, and start it: this \
+                 data then counts again"
             );
             move_data_aside(directory, &folder)?;
         } else if replaces != 0 && self.has_come(directory, replaces, is_checked)? {
             tracing::info!(
                 zxid,
                 folder,
-                "the data that this directory held before it joined the ensemble is moved aside and kept"
+                "the data that this directory held before it joined the ensemble is moved aside \
+                 and kept"
             );
             move_data_before_aside(directory, replaces, &folder)?;
         } else {

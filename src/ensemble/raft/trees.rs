@@ -331,7 +331,8 @@ impl<T: Transport> Member<T> {
             false if answer.words >= WORDS_UNDECIDED && !answer.is_doubt_told => tracing::error!(
                 id = %MessageId::TREES_DIFFER,
                 peer, zxid = %answer.last.zxid, %its, %here,
-                "the tree of another server differs from this one's, and too few servers are present to tell which is right"
+                "the tree of another server differs from this one's, and too few servers are \
+                 present to tell which is right"
             ),
             _ => {}
         }
@@ -389,7 +390,8 @@ impl<T: Transport> Member<T> {
         tracing::error!(
             id = %MessageId::TREE_WRONG,
             %zxid, found = found.map(|found| display(Hex(found))), expected = %Hex(expected),
-            "the tree of this server is wrong: it serves no clients until it has loaded the leader's"
+            "the tree of this server is wrong: it serves no clients until it has loaded the \
+             leader's"
         );
         let trees = &mut self.trees;
         (trees.is_wrong, trees.was_wrong) = (true, Some(zxid));

@@ -10,8 +10,8 @@ use super::{Base, Begins, Busy, Holding, Left, OfLine, Returning, Round, Servers
 use crate::storage::MOVE_ASIDE;
 
 /// For an operator, after that servers belong to two ensembles.
-const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the right ones. Move no data away before it \
-     is known which ensemble served clients";
+const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the \
+    right ones. Move no data away before it is known which ensemble served clients";
 
 impl Round<'_> {
     /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory
@@ -32,8 +32,9 @@ impl Round<'_> {
             return match accepts {
                 Some(_) if tries_seat => self.lacks_seat(server, (ensemble, of)),
                 Some(_) => format!(
-                    "server {server} is founding the ensemble and has not asked this one yet, or does not know all of its members \
-                     yet, or has founded it on less data than another server has"
+                    "server {server} is founding the ensemble and has not asked this one yet, or \
+                     does not know all of its members yet, or has founded it on less data than \
+                     another server has"
                 ),
                 None => self.holds_up().unwrap_or_else(|| {
                     let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
@@ -45,14 +46,15 @@ impl Round<'_> {
                     // begin on nothing.
                     let end = match self.may_be_marked() {
                         true => format!(
-                            ". To join the ensemble of server {server} without waiting for that, run {marked}: that gives up what this server had in \
-                             another ensemble"
+                            ". To join the ensemble of server {server} at once, run {marked}. What \
+                             this server holds of another ensemble is then lost"
                         ),
                         false => self.ends_with_all(),
                     };
                     format!(
-                        "server {server} asks this empty server to join its ensemble, but {} and may belong to another ensemble, of which this server was \
-                         a member before its directory was emptied{own}{unmounted}{}{end}",
+                        "server {server} asks this empty server to join its ensemble, but {} and \
+                         may belong to another ensemble, of which this server was a member before \
+                         its directory was emptied{own}{unmounted}{}{end}",
                         self.missing(),
                         started(&silent)
                     )
@@ -90,8 +92,9 @@ impl Round<'_> {
                 let majority = majority_wins(&silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
-                        "ZooKeeper has gone on with the data of this server, but server {server} still belongs to the earlier ensemble and shows no sign \
-                         of that. {majority}{unmounted}{end}"
+                        "ZooKeeper has gone on with the data of this server, but server {server} \
+                         still belongs to the earlier ensemble and shows no sign of that. \
+                         {majority}{unmounted}{end}"
                     )
                 });
             }
@@ -99,7 +102,8 @@ impl Round<'_> {
                 Some(text) => text,
                 None if !self.has_begun() => self.lacks_beginning(server),
                 None if !self.is_complete() => format!(
-                    "server {server} belongs to an ensemble, and {} and may have founded it: start the silent servers{unmounted}",
+                    "server {server} belongs to an ensemble, and {} and may have founded it: start \
+                     the silent servers{unmounted}",
                     self.missing()
                 ),
                 None => self.lacks_seat(server, (ensemble, of)),
@@ -117,8 +121,10 @@ impl Round<'_> {
                 false => "data",
             };
             return format!(
-                "server {server}, which does not vote, has {than}, and no ensemble begins while that is so. To begin with that data, make server {server} \
-                 a voter in the lists of all servers, and restart them; to begin without it, stop server {server}, {MOVE_ASIDE}, and start the server again"
+                "server {server}, which does not vote, has {than}. No ensemble begins until you \
+                 resolve this. To begin with that data, make server {server} a voter in the lists \
+                 of all servers, and restart them; to begin without it, stop server {server}, \
+                 {MOVE_ASIDE}, and start the server again"
             );
         }
         if let Some(text) = self.is_older_than_left() {
@@ -128,12 +134,15 @@ impl Round<'_> {
             let start = match silent.is_empty() {
                 true => format!("the others are empty{unmounted}"),
                 false => format!(
-                    "{silent} {are} not answer: start the silent servers, with the data that they have{unmounted}"
+                    "{silent} {are} not answer: start the silent servers, with the data that they \
+                     have{unmounted}"
                 ),
             };
             return format!(
-                "ZooKeeper has gone on with the data of server {server}, and no majority of the servers has such data: {start}. If the data of the others \
-                 is lost, and that of server {server} is to be used, stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again"
+                "ZooKeeper has gone on with the data of server {server}, and no majority of the \
+                 servers has such data: {start}. If the data of the others is lost, and that of \
+                 server {server} is to be used, stop server {server}, run `ferrokeeper data leave` \
+                 on its dataDir, and start it again"
             );
         }
         let with_data = self.heard().any(|its| its.0);
@@ -145,15 +154,16 @@ impl Round<'_> {
             {
                 let anew = match self.data().next() {
                     None => format!(
-                        "; to begin with an empty tree, run {marked} on a majority of the servers, each with its own dataDir: that \
-                         gives up all that there was"
+                        "; to begin with an empty tree, run {marked} on a majority of the servers, \
+                         each with its own dataDir: THIS LOSES ALL EARLIER DATA"
                     ),
                     Some(_) => String::new(),
                 };
                 format!(
-                    "{}, and no member of that ensemble answers: start the servers that belong to it, and check that the lists name them{}. If they are \
-                     lost for good: to continue with what the removed server still has, stop that server, run `ferrokeeper data leave` on its dataDir, \
-                     and start it again{anew}",
+                    "{}, and no member of that ensemble answers: start the servers that belong to \
+                     it, and check that the lists name them{}. If they are lost for good: to \
+                     continue with what the removed server still has, stop that server, run \
+                     `ferrokeeper data leave` on its dataDir, and start it again{anew}",
                     self.taken_out(),
                     mounted("all servers")
                 )
@@ -162,13 +172,15 @@ impl Round<'_> {
             (false, None) => {
                 let end = match self.data().next() {
                     None => format!(
-                        "Only if what {silent} had is not needed, begin with an empty tree: run {marked} on a majority of the \
-                         servers, each with its own dataDir: that gives up all that there was"
+                        "Only if what {silent} had is not needed, begin with an empty tree. THIS \
+                         LOSES ALL EARLIER DATA: run {marked} on a majority of the servers, each \
+                         with its own dataDir"
                     ),
                     // Where that is silent for a moment, a majority with the marker would begin
                     // without it.
                     Some((server, _)) => format!(
-                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                        "To begin on the data of server {server}, which does not vote, give it a \
+                         vote in the lists"
                     ),
                 };
                 format!(
@@ -184,28 +196,35 @@ impl Round<'_> {
                 )
             }
             (false, Some(_)) if self.may_begin(true) => format!(
-                "{silent} {are} not answer and may have newer data; after initLimit the servers with data wait no longer"
+                "{silent} {are} not answer and may have newer data; the servers with data wait for \
+                 initLimit at most, and then begin without it"
             ),
             (false, Some(server)) => format!(
-                "{silent} {are} not answer and may have newer data than server {server}{unmounted}{}",
+                "{silent} {are} not answer and may have newer data than server \
+                 {server}{unmounted}{}",
                 started(&silent)
             ),
             (true, Some(_)) if !self.may_begin(is_late) && self.may_begin(true) => {
-                format!("after initLimit the servers with data wait no longer{unmounted}")
+                format!(
+                    "the servers with data wait for initLimit at most, and then begin without \
+                    it{unmounted}"
+                )
             }
             (true, Some(server)) if !self.may_begin(is_late) => format!(
                 "there may be newer data than that of server {server}{unmounted}{}",
                 self.ends_with_all()
             ),
             (true, None) if !self.may_begin(is_late) => format!(
-                "all voters are empty, and db.autocreate=false: check that their disks are mounted. {}",
+                "all voters are empty, and db.autocreate=false: check that their disks are \
+                 mounted. {}",
                 match self.data().next() {
                     None => format!(
-                        "If there is to be no data, run {marked} on a majority of the servers, each with its own dataDir: that gives \
-                         up all that there was"
+                        "If there is to be no data, run {marked} on a majority of the servers, \
+                         each with its own dataDir: THIS LOSES ALL EARLIER DATA"
                     ),
                     Some((server, _)) => format!(
-                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                        "To begin on the data of server {server}, which does not vote, give it a \
+                         vote in the lists"
                     ),
                 }
             ),
@@ -228,8 +247,9 @@ impl Round<'_> {
         let (one, first) = all.next()?;
         let (other, second) = all.find(|(_, line)| *line != first)?;
         Some(format!(
-            "servers {one} and {other} were members of two ensembles, {first:016x} and {second:016x}, before ZooKeeper went on with \
-             their data: check that their lists name the right servers and that the disks are the right ones"
+            "servers {one} and {other} were members of two ensembles, {first:016x} and \
+             {second:016x}, before ZooKeeper went on with their data: check that their lists name \
+             the right servers and that the disks are the right ones"
         ))
     }
 
@@ -242,9 +262,10 @@ impl Round<'_> {
         let members = self.members().map(|(server, _, of)| (server, of));
         let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
         Some(format!(
-            "server {server} has a transaction of epoch {} from the ensemble that was left, but what ZooKeeper continued ends in epoch {newest}: what it \
-             continued with is older than that transaction. If the directories were restored from a backup, and what server {server} has is not needed, \
-             stop it, {MOVE_ASIDE}, and start it again",
+            "server {server} has a transaction of epoch {} from the ensemble that was left, but \
+             what ZooKeeper continued ends in epoch {newest}: what it continued with is older than \
+             that transaction. If the directories were restored from a backup, and what server \
+             {server} has is not needed, stop it, {MOVE_ASIDE}, and start it again",
             of.last >> 32
         ))
     }
@@ -267,8 +288,8 @@ impl Round<'_> {
         let has_nothing = self.without_base(begun).is_some();
         if self.has_majority(begun) && !has_nothing {
             return Some(format!(
-                "{two}, and that of server {of_none} has not begun: start all other servers. If this persists, stop server \
-                 {of_none}, {MOVE_ASIDE}, and start the server again"
+                "{two}, and that of server {of_none} has not begun: start all other servers. If \
+                 this persists, stop server {of_none}, {MOVE_ASIDE}, and start the server again"
             ));
         }
         if self.begun().any(|(ensemble, _)| ensemble != begun) {
@@ -294,8 +315,10 @@ impl Round<'_> {
         let unmounted = self.unmounted();
         let all = in_words(&all);
         Some(format!(
-            "{two}: start the servers of that other ensemble with the data that they had{unmounted}. If that data is lost for good, stop {all}, run \
-             `ferrokeeper data leave` on the dataDir of {each}, and only then start them again: the newest data counts"
+            "{two}: start the servers of that other ensemble with the data that they \
+             had{unmounted}. If that data is lost for good, stop {all}, run `ferrokeeper data \
+             leave` on the dataDir of {each}, and only then start them again: the newest data \
+             counts"
         ))
     }
 
@@ -308,7 +331,7 @@ impl Round<'_> {
     fn taken_out(&self) -> String {
         let removed = self.removed();
         let were = if let [_] = removed.as_slice() { "was" } else { "were" };
-        format!("{} {were} taken out of an ensemble", in_words(&removed))
+        format!("{} {were} removed from an ensemble", in_words(&removed))
     }
 
     /// A sentence to end with about those that are blank.
@@ -327,7 +350,8 @@ impl Round<'_> {
             _ => ("the configuration of each", "them"),
         };
         format!(
-            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and start {them} again: all voters are waited for then",
+            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and start {them} \
+             again: all voters are waited for then",
             in_words(&blank)
         )
     }
@@ -353,14 +377,18 @@ impl Round<'_> {
             !of.voters.has(self.own) && of.voters != Servers::default()
         };
         let lacking = || self.members().filter(lacks_own);
-        let asks = |server: u8| matches!(self.others.get(&server), Some(Standing::Member { asks, .. }) if !asks.is_empty());
+        let asks = |server: u8| match self.others.get(&server) {
+            Some(Standing::Member { asks, .. }) => !asks.is_empty(),
+            _ => false,
+        };
         // As a rule its founder still asks somebody.
         let founder = lacking().find(|its| asks(its.0)).or_else(|| lacking().next());
         let (server, ..) = founder.filter(|_| self.voters.contains(&self.own))?;
         Some(format!(
-            "server {server} belongs to an ensemble that has not begun, and that was founded with a list in which this server is not a voter: correct the \
-             list that is wrong, and start all other servers. If that list was the wrong one, stop server {server}, run `ferrokeeper data leave` on its \
-             dataDir, and start it again, which gives up no data"
+            "server {server} belongs to an ensemble that has not begun, and that was founded with \
+             a list in which this server is not a voter: correct the list that is wrong, and start \
+             all other servers. If that list was the wrong one, stop server {server}, run \
+             `ferrokeeper data leave` on its dataDir, and start it again, which gives up no data"
         ))
     }
 
@@ -375,7 +403,8 @@ impl Round<'_> {
                 false => "it held nothing before",
             };
             format!(
-                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again: {then}"
+                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it \
+                 again: {then}"
             )
         };
         let have_held = self.members().any(|its| its.2.held);
@@ -383,18 +412,22 @@ impl Round<'_> {
         // Who asks nobody may be one that has accepted, or a founder whom all have answered.
         match self.others.iter().find(|(_, its)| is_founder(its)) {
             Some((founder, _)) => format!(
-                "server {founder} has founded an ensemble that has not begun, and does not ask this server: either it does not list this server, or this \
-                 server has refused, as the log here says. First, start all other servers{empty}. If this persists, {}",
+                "server {founder} has founded an ensemble that has not begun, and does not ask \
+                 this server: either it does not list this server, or this server has refused to \
+                 join, as FK0446 in the log of this server says. First, start all other \
+                 servers{empty}. If this persists, {}",
                 leave(*founder)
             ),
             // What there is to lose or to have is somebody else's.
             None if !have_held => format!(
-                "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The log of server \
-                 {server} says which servers it waits for, and what ends the wait"
+                "server {server} belongs to an ensemble that has not begun, and held nothing \
+                 before: start all other servers{empty}. The log of server {server} says which \
+                 servers it waits for, and what ends the wait"
             ),
             None => format!(
-                "server {server} belongs to an ensemble that has not begun: start all other servers. If this persists, and its log does not say what it \
-                 waits for and what ends the wait, {}",
+                "server {server} belongs to an ensemble that has not begun: start all other \
+                 servers. If this persists, and its log does not say what it waits for and what \
+                 ends the wait, {}",
                 leave(server)
             ),
         }
@@ -412,15 +445,17 @@ impl Round<'_> {
         };
         // It serves clients, or is about to: none of its servers is to leave it.
         let end = match (self.has_majority(of.0), self.may_go_aside()) {
-            (true, true) => ". A majority of that ensemble answers: if this persists, check that its servers can reach each other, and that no other \
-                 process runs with the `myid` of this server"
+            (true, true) => ". A majority of that ensemble answers: if this persists, check that \
+                its servers can reach each other, and that no other process runs with the `myid` \
+                of this server"
                 .to_owned(),
-            (true, false) => ". A majority of that ensemble answers, and continues without that data: this server ends after initLimit, and its \
-                 log then says what to do"
+            (true, false) => ". A majority of that ensemble answers, and continues without that \
+                data: this server ends after initLimit, and its log then says what to do"
                 .to_owned(),
             (false, _) => {
                 let lacking = self.members().filter(|its| its.1 == of.0 && its.2.lacks_vote);
-                let lacking = without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)));
+                let lacking =
+                    without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)));
                 format!(
                     ": start the other servers of that ensemble{lacking}{}",
                     self.ends_without_others(of)
@@ -440,8 +475,9 @@ impl Round<'_> {
             false => format!("{} and may have it: start the silent servers", self.missing()),
         };
         format!(
-            "a majority continues the ensemble that this server left, and is not known to have everything that ZooKeeper wrote on top of this server's \
-             data, up to zxid {zxid:#x}: {end}"
+            "a majority continues the ensemble that this server left, and is not known to have \
+             everything that ZooKeeper wrote on top of this server's data, up to zxid {zxid:#x}: \
+             {end}"
         )
     }
 
@@ -457,9 +493,16 @@ impl Round<'_> {
         }
         match self.named() {
             Some(server) if server != self.own => {
-                format!("server {server}, which is to found the ensemble, has not done so yet: see its log")
+                format!(
+                    "server {server} will found the ensemble but has not done so yet: see its \
+                    log"
+                )
             }
-            _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
+            _ => {
+                "no majority of the servers names this server as the founder: check that they all \
+                can reach each other"
+                    .to_owned()
+            }
         }
     }
 
@@ -469,8 +512,9 @@ impl Round<'_> {
         self.is_of_other_list().or_else(|| {
             let (_, server, _) = self.heard().find(|its| self.has_heard_all(its))?;
             Some(format!(
-                "{silent} {are} not answer this server, but server {server} has heard from every voter in its own list: check that the two lists are the \
-                 same, and that this server can reach {silent}"
+                "{silent} {are} not answer this server, but server {server} has heard from every \
+                 voter in its own list: check that the two lists are the same, and that this \
+                 server can reach {silent}"
             ))
         })
     }
@@ -490,7 +534,8 @@ impl Round<'_> {
         heard.find_map(|(_, server, holding)| {
             let named = holding.names.filter(|named| !is_listed(named))?;
             Some(format!(
-                "server {server} names server {named} as the founder, which is not a voter in the list of this server: correct the list that is wrong"
+                "server {server} names server {named} as the founder, which is not a voter in the \
+                 list of this server: correct the list that is wrong"
             ))
         })
     }
@@ -507,14 +552,17 @@ impl Returning<'_> {
                 marks = fewer;
             }
         }
-        let is_marked = |server: &&u8| matches!(self.others.get(server), Some(Standing::Before(its)) if its.begins == Begins::Marked);
+        let is_marked = |server: &&u8| match self.others.get(server) {
+            Some(Standing::Before(its)) => its.begins == Begins::Marked,
+            _ => false,
+        };
         let marked = self.voters.iter().filter(is_marked).count() + marks.len();
         if marks.is_empty() || !self.may_go_on_with(&marks) || marked > self.voters.len() / 2 {
             return String::new();
         }
         format!(
-            ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of no other server: that gives up what \
-             {marks} had",
+            ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of \
+             no other server: that gives up what {marks} had",
             marks = in_words(&marks)
         )
     }
@@ -585,7 +633,8 @@ impl Returning<'_> {
         let end = unmounted(&blank(self.voters, self.others)) + &end + &self.ends_with_marker();
         match left {
             Some(server) => format!(
-                "ZooKeeper has gone on with the data of server {server}, and not with that of this server. {start}{end}"
+                "ZooKeeper has gone on with the data of server {server}, and not with that of this \
+                 server. {start}{end}"
             ),
             None => format!("no majority of its ensemble answers{start}{end}"),
         }
@@ -608,7 +657,8 @@ fn holds_up(
     };
     (!busy.is_empty()).then(|| {
         format!(
-            "{}; this server waits for that, however long it takes: the log of such a server shows the progress. If a server hangs, stop it{silent}",
+            "{}; this server waits as long as that takes. The log of the other server shows the \
+             progress. If a server hangs, stop it{silent}",
             busy.join(", ")
         )
     })
@@ -622,7 +672,8 @@ fn started(silent: &str) -> String {
         _ => "the data directory of one",
     };
     format!(
-        ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says otherwise"
+        ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says \
+         otherwise"
     )
 }
 
@@ -661,8 +712,8 @@ pub fn refused(
     };
     let of_another = match refused.iter().any(|its| its.1.is_of_another) {
         true => {
-            ". If that is not the reason, check that the lists name the right servers. Move no data away before it is known which \
-             ensemble served clients"
+            ". If that is not the reason, check that the lists name the right servers. Move no \
+             data away before it is known which ensemble served clients"
         }
         false => "",
     };
@@ -761,9 +812,11 @@ fn ends_without_others<'a>(
     if begun && let Some((server, Base { epoch, zxid, .. })) = foreign.first() {
         let (epoch_there, zxid_there, member) = newest;
         return format!(
-            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not belong to that ensemble, and server {member} \
-             holds the ensemble's data up to zxid {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop server \
-             {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first which data is right"
+            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not \
+             belong to that ensemble, and server {member} holds the ensemble's data up to zxid \
+             {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop \
+             server {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first \
+             which data is right"
         );
     }
     // What was founded on less acknowledged nothing: then all data counts.
@@ -780,8 +833,8 @@ fn ends_without_others<'a>(
         _ => "the newest data of these",
     };
     format!(
-        ". If the data of all others is lost for good, {}. Start all others{but} with empty directories, and keep what was in \
-         their old ones: {newest} counts then",
+        ". If the data of all others is lost for good, {}. Start all others{but} with empty \
+         directories, and keep what was in their old ones: {newest} counts then",
         leave_together(&belonged)
     )
 }
@@ -820,14 +873,16 @@ fn ends_without_base(
             false => format!("to begin with an empty tree, {leave}"),
         };
         return format!(
-            "none of the data that the ensemble was founded on has reached {words}, and there is no other data there{start}{}{unmounted}. Only if the \
-             directories of all other members are lost for good, and no folder before-... next to theirs holds what is needed, {end}",
+            "{words} never received the data that the ensemble was founded on, and hold no other \
+             data{start}{}{unmounted}. Only if the directories of all other members are lost for \
+             good, and no folder before-... next to theirs holds what is needed, {end}",
             answer_empty(empty)
         );
     }
     format!(
-        "none of the data that the ensemble was founded on has reached {}, and no server that could give it to {it} answers{}{unmounted}. If the \
-         directories of all other members are lost for good, {}: {has} held before joining that ensemble then counts again",
+        "{} never received the data that the ensemble was founded on, and no server that could \
+         give it to {it} answers{}{unmounted}. If the directories of all other members are lost \
+         for good, {}: {has} held before joining that ensemble then counts again",
         in_words(members),
         started(silent),
         leave_together(members)
@@ -846,7 +901,10 @@ pub fn without_any_base(
     let members = without_base(Some(own), left.ensemble, others)?;
     let is_held_up = busy(voters, others).next().is_some();
     let (silent, _) = silent(own, voters, others);
-    let has_held = |its: &Standing| matches!(its, Standing::Member { ensemble, of, .. } if *ensemble == left.ensemble && of.held);
+    let has_held = |its: &Standing| match its {
+        Standing::Member { ensemble, of, .. } => *ensemble == left.ensemble && of.held,
+        _ => false,
+    };
     let held = left.of.held || others.values().any(has_held);
     let has_data =
         others.values().any(|its| matches!(its, Standing::Before(its) if !its.base.is_empty()));
@@ -883,10 +941,12 @@ fn unmounted(blank: &[u8]) -> String {
     match blank.len() {
         0 => String::new(),
         1 => format!(
-            ". The directory of {words} is empty, with db.autocreate=false: check that its disk is mounted"
+            ". The directory of {words} is empty, with db.autocreate=false: check that its disk is \
+             mounted"
         ),
         _ => format!(
-            ". The directories of {words} are empty, with db.autocreate=false: check that their disks are mounted"
+            ". The directories of {words} are empty, with db.autocreate=false: check that their \
+             disks are mounted"
         ),
     }
 }

@@ -192,7 +192,8 @@ impl Connections {
             id = %MessageId::UNREAD_TOO_MUCH,
             client = %connection.peer(),
             bytes,
-            "closing the connection that has gone longest without reading: clients together leave too much unread"
+            "closing the connection that has gone longest without reading: clients together leave \
+             too much unread"
         );
     }
 

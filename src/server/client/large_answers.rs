@@ -68,7 +68,8 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "a response is longer than the {CLIENTS_TAKE} bytes that ZooKeeper clients accept by default"
+                "a response is longer than the {CLIENTS_TAKE} bytes that ZooKeeper clients accept \
+                 by default"
             );
         } else {
             tracing::info!(
@@ -76,7 +77,8 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "a response is longer than half of the {CLIENTS_TAKE} bytes that ZooKeeper clients accept by default"
+                "a response is longer than half of the {CLIENTS_TAKE} bytes that ZooKeeper clients \
+                 accept by default"
             );
         }
     }

@@ -103,7 +103,8 @@ pub(in crate::server) const GAUGE_SETS: &[Row] = &[
     of("peer_lag_entries", "on a leader: transactions that are not known to be on a server's disk"),
     of(
         "peer_lag_bytes",
-        "on a leader: bytes of the transactions that are not known to be on a server's disk, a lower bound",
+        "on a leader: bytes of the transactions that are not known to be on a server's disk, a \
+         lower bound",
     ),
 ];
 
@@ -169,7 +170,8 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("learner_proposal_received_count", "transactions received from a leader"),
     of(
         "digest_mismatches_count",
-        "digests in transactions and snapshots that do not match the tree, and transactions that do not fit it",
+        "digests in transactions and snapshots that do not match the tree, and transactions that \
+         do not fit it",
     ),
     never("dead_watchers_cleared", NO_DEAD),
     of("ensemble_auth_success", "clients that named this ensemble"),

@@ -57,7 +57,8 @@ pub(super) fn over_budget(server: &Server, connection: &Connection) -> Step {
     tracing::warn!(
         id = %MessageId::LARGE_REQUESTS_TOO_MANY,
         client = %connection.peer(),
-        "closing a connection: with its request, large ones exceed largeRequestMaxBytes"
+        "closing a connection: with its request, the large requests in progress would exceed \
+         largeRequestMaxBytes"
     );
     Step::HangUp
 }

@@ -59,7 +59,8 @@ fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<
         tracing::warn!(
             id = %MessageId::TOO_MANY_CONNECTIONS,
             client = %peer,
-            "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files"
+            "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open \
+             files"
         );
         return;
     }

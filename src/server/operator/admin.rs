@@ -89,8 +89,8 @@ pub(in crate::server) fn start(config: &Config, ending: &CancellationToken) -> S
             id = %MessageId::NO_ADMIN_SERVER,
             %address,
             %error,
-            "there is no AdminServer: its port cannot be opened. Set admin.serverPort to another port, or \
-             admin.enableServer=false"
+            "there is no AdminServer: its port cannot be opened. Set admin.serverPort to another \
+             port, or admin.enableServer=false"
         ),
     }
     subject

@@ -30,7 +30,8 @@ use crate::server::shared::Server;
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
 /// Why nobody gets a session.
-const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have space again";
+const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions \
+    are refused until they have space again";
 const FULL_DISK: &str =
     "the disk of its log is full: it accepts no transactions until there is space again";
 
@@ -467,7 +468,8 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
         Role::None if member.has_doubtful_tree() => tracing::error!(
             id = %MessageId::TREES_DIFFER,
             leader,
-            "the tree of this server differs from the leader's, and too few servers are present to tell which is right: this server serves no clients"
+            "the tree of this server differs from the leader's, and too few servers are present to \
+             tell which is right: this server serves no clients"
         ),
         Role::None
             if leader != 0
@@ -477,7 +479,8 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
                 id = %MessageId::STATE_TOO_OLD,
                 leader,
                 ms,
-                "the state of this server is older than syncLimit: it serves no clients until it has caught up"
+                "the state of this server is older than syncLimit: it serves no clients until it \
+                 has caught up"
             )
         }
         Role::None | Role::Reading | Role::Standalone => {

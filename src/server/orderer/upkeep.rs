@@ -53,7 +53,8 @@ pub(in crate::server) fn fill_spares(mut filler: SpareFiller) {
         }
     };
     if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
-        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared in advance");
+        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared in \
+            advance");
     }
 }
 
@@ -73,7 +74,7 @@ pub(in crate::server) async fn watch_for_hanging(server: Arc<Server>) {
             tracing::warn!(
                 id = %MessageId::GROUP_HANGS,
                 ms,
-                "a group of requests does not finish; most likely the disk of the log hangs"
+                "a group of requests has not finished yet; most likely the disk of the log hangs"
             );
         }
     }
@@ -138,7 +139,8 @@ pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHan
     let purge = removing_old(server, wanted);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
     let started = started.inspect_err(|error| {
-        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are not purged");
+        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are \
+            not purged");
     });
     started.ok()
 }
@@ -160,7 +162,8 @@ fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 
             if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
                 tracing::info!(
                     bytes = purged.unsealed_bytes,
-                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, until `ferrokeeper data seal`"
+                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, \
+                     until `ferrokeeper data seal`"
                 );
             }
         }

@@ -223,7 +223,8 @@ impl Common {
                         tracing::info!(
                             peer = server,
                             address = %first,
-                            "the process that runs as this peer does not answer; another one takes its place"
+                            "the process that runs as this peer does not answer; another one takes \
+                             its place"
                         );
                         self.hear_no_more(its);
                     }
@@ -298,8 +299,9 @@ fn older(claim: Claim, shown: Promised) -> Refusal {
     Refusal::new(
         RefusalKind::Older,
         format!(
-            "server {} has an older copy of the data directory of member {id:#x}: it ends at term {} and entry {}, and another \
-             server has heard that member acknowledge term {} and entry {}",
+            "server {} has an older copy of the data directory of member {id:#x}: it ends at term \
+             {} and entry {}, and another server has heard that member acknowledge term {} and \
+             entry {}",
             server_of(id),
             promised.term,
             promised.last,

@@ -53,7 +53,7 @@ impl Complaints {
             self.is_full = true;
             tracing::warn!(
                 id = %MessageId::COMPLAINTS_LEFT_OUT,
-                "there are more problems with connections of the ensemble than are logged"
+                "there are more problems with connections between servers than are logged"
             );
         }
         false

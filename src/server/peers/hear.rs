@@ -47,7 +47,8 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
                         if hello::is_too_early(&error) {
                             tracing::debug!(%address, %error, "a connection came too early");
                         } else if common.complaints.lock().is_due(format!("{address} {error}")) {
-                            tracing::info!(%address, %error, "a connection of the ensemble has ended");
+                            tracing::info!(%address, %error, "a connection between servers was \
+                                closed");
                         }
                     }
                 });

@@ -2,16 +2,17 @@
 //! ensemble's, and only then who they are, what for, and whether that is welcome.
 //!
 //! ```text
-//! hello    "ferrokpr", length of the rest u32, lowest version u32, highest version u32, 21 zeros, has a secret u8, nonce 32;
-//!          later versions may add to it
+//! hello    "ferrokpr", length of the rest u32, lowest version u32, highest version u32,
+//!          21 zeros, has a secret u8, nonce 32; later versions may add to it
 //! answer   length of a reason u32 and the reason, or 0, version u32, has a secret u8, nonce 32
 //!          if both have a secret:
 //! proof    32, of the caller
 //! answer   length of a reason u32 and the reason, or 0 and the proof of the called, 32
 //!          then, with or without one:
-//! caller   length u32, purpose u32, number of the called server u8, process u64, id u64, ensemble u64, term u64,
-//!          last entry u64; with a secret a proof over all of it, 32
-//! called   0 u8 and the same of itself; or why the caller is refused u8, length of the reason u32 and the reason
+//! caller   length u32, purpose u32, number of the called server u8, process u64, id u64,
+//!          ensemble u64, term u64, last entry u64; with a secret a proof over all of it, 32
+//! called   0 u8 and the same of itself; or why the caller is refused u8, length of the
+//!          reason u32 and the reason
 //! ```
 //!
 //! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0.
@@ -212,7 +213,8 @@ impl Hello {
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     if head.starts_with(old_name::HELLO) {
-        let what = "it runs a release from before the product was renamed to ferrokeeper; all servers of an ensemble must run later releases";
+        let what = "it runs a release from before the product was renamed to ferrokeeper; all \
+                    servers of an ensemble must run later releases";
         return Err(what.to_owned());
     }
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
@@ -522,8 +524,8 @@ impl Common {
         match self.known.lock().has_removed(from) {
             false => Ok(()),
             true => Err(format!(
-                "member {from:#x} has been taken out of the ensemble: server {} has rejoined it with another data directory, \
-                 or was no longer listed",
+                "member {from:#x} was removed from the ensemble: server {} has rejoined it with \
+                 another data directory, or was no longer listed",
                 server_of(from)
             )),
         }
@@ -574,8 +576,9 @@ impl Common {
         if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
             let (own, called) = (own.ensemble, self.server);
             let reason = format!(
-                "server {server} belongs to ensemble {ensemble:016x}, and server {called} to {own:016x}: their data has nothing in common. A \
-                 server that kept running while ZooKeeper was using the data of the others needs a restart"
+                "server {server} belongs to ensemble {ensemble:016x}, and server {called} to \
+                 {own:016x}: their data has nothing in common. A server that kept running while \
+                 ZooKeeper was using the data of the others needs a restart"
             );
             return Err(Refusal::new(RefusalKind::OfAnother, reason));
         }

@@ -48,7 +48,10 @@ proptest! {
     /// A stranger can say anything: it is refused or understood, and the room that it gets is
     /// bounded.
     #[test]
-    fn no_head_makes_it_panic_or_wait_for_much(head in any::<[u8; HEAD_LEN]>(), len in any::<u32>()) {
+    fn no_head_makes_it_panic_or_wait_for_much(
+        head in any::<[u8; HEAD_LEN]>(),
+        len in any::<u32>(),
+    ) {
         prop_assert!(parse_head(head).is_err() || head.starts_with(MAGIC));
         let mut head = [0; HEAD_LEN];
         head[..8].copy_from_slice(MAGIC);

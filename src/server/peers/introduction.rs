@@ -218,10 +218,12 @@ fn tell_that_it_waits(reason: &str, is_member: bool) {
     let id = MessageId::WAITING_FOR_ENSEMBLE;
     match is_member {
         true => {
-            tracing::warn!(%id, reason, "this server belongs to an ensemble but has no leader there, and is waiting");
+            tracing::warn!(%id, reason, "this server belongs to an ensemble but has no leader \
+                there, and is waiting");
         }
         false => {
-            tracing::warn!(%id, reason, "this server does not take part in an ensemble yet and is waiting");
+            tracing::warn!(%id, reason, "this server does not take part in an ensemble yet and is \
+                waiting");
         }
     }
 }
@@ -261,7 +263,8 @@ impl Common {
         tracing::warn!(
             id = %MessageId::ENSEMBLE_LEFT,
             ensemble = format_args!("{:016x}", left.ensemble),
-            "ZooKeeper went on with the data of a majority of this ensemble, and a later ensemble was founded on the result: this server leaves this ensemble"
+            "ZooKeeper went on with the data of a majority of this ensemble, and a later ensemble \
+             was founded on the result: this server leaves this ensemble"
         );
         self.introduction.lock().leaves();
         let common = Arc::clone(self);
@@ -316,8 +319,9 @@ impl Common {
                 tracing::warn!(
                     id = %MessageId::SESSIONS_END_AT_FOUNDING,
                     sessions = before.sessions().count(),
-                    "of these sessions, those that were opened before ZooKeeper went on with the data will end: their passwords \
-                     depend on session.key, which ZooKeeper does not know; from now on, passwords are ZooKeeper's"
+                    "of these sessions, those that were opened before ZooKeeper went on with the \
+                     data will end: their passwords depend on session.key, which ZooKeeper does \
+                     not know; from now on, passwords are ZooKeeper's"
                 );
             }
             return Ok(None);
@@ -336,11 +340,14 @@ impl Common {
             tracing::warn!(
                 id = %MessageId::SESSIONS_END_AT_FOUNDING,
                 sessions = ending,
-                "these sessions end: their passwords depend on session.key, which {}; from now on, passwords are ZooKeeper's",
+                "these sessions end: their passwords depend on session.key, which {}; from now on, \
+                 passwords are ZooKeeper's",
                 match is_too_much {
-                    true => "lists more sessions from before the key than others can be given",
+                    true => "lists too many sessions from before the seal to be sent to the other \
+                        servers",
                     false =>
-                        "is given only to servers that authenticate (sslQuorum, quorum.auth.secretFile)",
+                        "is given only to servers that authenticate (sslQuorum, \
+                         quorum.auth.secretFile)",
                 }
             );
         }
@@ -413,8 +420,9 @@ impl Common {
         // It was founded when servers still had to authenticate.
         if secret.is_some() && !self.security.is_authenticated() {
             let error = io::Error::other(
-                "it is not asked to join the ensemble: the ensemble has a session.key, which is given only to servers that \
-                 authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)",
+                "it is not asked to join the ensemble: the ensemble has a session.key, which is \
+                 given only to servers that authenticate (sslQuorum, quorum.auth.secretFile, no \
+                 portUnification)",
             );
             peer.complain(&error);
             return Err(error);
@@ -553,8 +561,8 @@ impl Common {
         // Before anything is proposed: a seat is a change of the members, and this server would ask
         // for one after the other.
         if secret.is_some() && !self.security.is_authenticated() {
-            let reason = "the ensemble has a session.key, and this member gives it only to servers that \
-                 authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
+            let reason = "the ensemble has a session.key, and this member gives it only to servers \
+                that authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
             return FoundingAnswer::Refused(reason.to_owned());
         }
         let (answer, answered) = oneshot::channel();

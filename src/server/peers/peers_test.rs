@@ -271,7 +271,10 @@ async fn what_was_overheard_proves_nothing() {
     let heeded = heed_one(&two, listener.into());
     let caller = tokio::spawn({
         let (common, peer) = (one.common(), one.other());
-        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, called)| called.version) }
+        async move {
+            let called = dial(&common, &peer, WORDS, SILENT_MAX).await;
+            called.map(|(_, called)| called.version)
+        }
     });
     let (mut caller_side, _) = between.accept().await.expect("a connection");
     let mut called_side = TcpStream::connect(local(two_port)).await.expect("a connection");

@@ -46,7 +46,8 @@ pub enum SecurityError {
         path: PathBuf,
     },
     /// There is no key in it.
-    #[error("{}: there is no private key in it; it must hold the certificate and its key", path.display())]
+    #[error("{}: there is no private key in it; it must hold the certificate and its \
+        key", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
@@ -70,7 +71,8 @@ pub enum SecurityError {
     },
     /// `ssl.quorum.ciphersuites` leaves nothing.
     #[error(
-        "ssl.quorum.ciphersuites names no cipher that is available for these protocols; these are available: {known}"
+        "ssl.quorum.ciphersuites names no cipher that is available for these protocols; these are \
+         available: {known}"
     )]
     NoCipher {
         /// What could be named.
@@ -78,7 +80,8 @@ pub enum SecurityError {
     },
     /// A secret that can be guessed.
     #[error(
-        "{}: a secret of {len} bytes is too short, the minimum is {min}: openssl rand -base64 48 prints one",
+        "{}: a secret of {len} bytes is too short, the minimum is {min}: openssl rand -base64 48 \
+         prints one",
         path.display()
     )]
     ShortSecret {
@@ -141,8 +144,8 @@ impl Security {
         match (self.is_lenient, self.is_certified(), &self.secret) {
             (true, ..) => tracing::warn!(
                 id = %MessageId::PORT_UNIFICATION,
-                "portUnification=true: anyone who can reach the ensemble's port is accepted as one of its servers; \
-                 remove it once every server has TLS or the secret"
+                "portUnification=true: anyone who can reach the ensemble's port is accepted as one \
+                 of its servers; remove it once every server has TLS or the secret"
             ),
             (false, true, _) => {
                 tracing::info!(
@@ -150,15 +153,18 @@ impl Security {
                 );
             }
             (false, false, Some(_)) if self.dials_tls => tracing::info!(
-                "the servers of the ensemble authenticate each other with a secret; their connections are encrypted"
+                "the servers of the ensemble authenticate each other with a secret; their \
+                 connections are encrypted"
             ),
             (false, false, Some(_)) => tracing::info!(
-                "the servers of the ensemble authenticate each other with a secret; their connections are not encrypted"
+                "the servers of the ensemble authenticate each other with a secret; their \
+                 connections are not encrypted"
             ),
             (false, false, None) => tracing::warn!(
                 id = %MessageId::NOT_AUTHENTICATED,
-                "the servers of the ensemble do not authenticate each other: anyone who can reach the ensemble's port can \
-                 read and change everything; set sslQuorum or quorum.auth.secretFile, or let nobody else reach it"
+                "the servers of the ensemble do not authenticate each other: anyone who can reach \
+                 the ensemble's port can read and change everything; set sslQuorum or \
+                 quorum.auth.secretFile, or let nobody else reach it"
             ),
         }
     }

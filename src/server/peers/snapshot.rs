@@ -138,8 +138,9 @@ fn must_have_room(common: &Common, lacks: u64) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::StorageFull,
         format!(
-            "not enough space for the leader's snapshot: {lacks} bytes of it are still to come, {free} are free in {}, and {reserve} \
-             are reserved for the log; enlarge the disk, or move other files away",
+            "not enough space for the leader's snapshot: {lacks} bytes of it are still to come, \
+             {free} are free in {}, and {reserve} are reserved for the log; enlarge the disk, or \
+             move other files away",
             directory.snapshots().display()
         ),
     ))
@@ -251,7 +252,7 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
             tracing::error!(
                 id = %MessageId::SNAPSHOT_OF_NO_USE,
                 %error,
-                "the snapshot that the leader sent cannot be used for a start; it was not installed"
+                "the leader's snapshot cannot be loaded and was not installed"
             );
         }
         return Err(io::Error::other("its snapshot cannot be used for a start"));

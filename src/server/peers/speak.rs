@@ -242,7 +242,8 @@ async fn heed_probes(peer: &Peer, incoming: &mut (impl AsyncRead + Unpin)) -> io
                 id = %MessageId::ID_CALLED_ELSEWHERE,
                 peer = peer.server,
                 address = %other,
-                "another process connects to the servers of the ensemble as this server; it is refused as long as this one answers"
+                "another process connects to the servers of the ensemble as this server; it is \
+                 refused as long as this one answers"
             );
         }
     }

@@ -120,7 +120,8 @@ impl Tls {
                 Err(error) => tracing::warn!(
                     id = %MessageId::CERTIFICATES_NOT_TAKEN,
                     %error,
-                    "the certificates of the ensemble have changed but cannot be used; the old ones are kept"
+                    "the certificates of the ensemble have changed but cannot be used; the old \
+                     ones are kept"
                 ),
             }
         }

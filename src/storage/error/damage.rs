@@ -8,7 +8,8 @@ use super::Zxid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DamageReason {
     /// Later records had been synced after the unreadable one.
-    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, was written in a later group", Zxid(*zxid))]
+    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, was \
+        written in a later group", Zxid(*zxid))]
     LaterGroup {
         /// Where the later record is.
         offset: u64,
@@ -16,7 +17,9 @@ pub enum DamageReason {
         zxid: i64,
     },
     /// ZooKeeper's reader would end here, and lose what follows.
-    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, is not: ZooKeeper would take this for the end of the log and drop both. A disk that lost what was acknowledged looks like that, and so does a power failure before either was synced", Zxid(*zxid))]
+    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, can be \
+        read: ZooKeeper would end the log here and drop both. Either the disk lost acknowledged \
+        data, or the power failed before either was synced", Zxid(*zxid))]
     LaterRecord {
         /// Where the later record is.
         offset: u64,
@@ -34,12 +37,14 @@ pub enum DamageReason {
     Length(i32),
     /// The checksum is right but the payload is no transaction.
     #[error(
-        "the record is intact but is not a transaction that this release knows: {0}; if a later release wrote it, start that one"
+        "the record is intact but is not a transaction that this release knows: {0}; if a later \
+         release wrote it, start that one"
     )]
     Decode(DecodeError),
     /// The checksum is right but the trailer is not one of this version.
     #[error(
-        "the record is intact but does not end with a trailer that this release knows; if a later release wrote it, start that one"
+        "the record is intact but does not end with a trailer that this release knows; if a later \
+         release wrote it, start that one"
     )]
     Trailer,
     /// Transactions are missing.
@@ -63,7 +68,9 @@ pub enum DamageReason {
         found: i64,
     },
     /// The end of the log is missing.
-    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions went on, contains some up to {}: those after the end of the log are missing", Zxid(*newest))]
+    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions \
+        went on, contains some up to {}: those after the end of the log are \
+        missing", Zxid(*newest))]
     InsideSnapshot {
         /// The zxid in the snapshot's name.
         snapshot: i64,

@@ -53,27 +53,35 @@ impl fmt::Display for WayOut {
         if self.then == Then::AsksOthers {
             return write!(
                 out,
-                "this is a member of an ensemble: while a majority of the others is running, run `{}`, after which a start loads everything from them; without such a majority, nothing in this directory may be discarded",
+                "this is a member of an ensemble: only while a majority of the others is running, \
+                 run `{}` and start the server: it loads everything from them; without such a \
+                 majority, discard nothing in this directory",
                 self.command
             );
         }
         if self.then == Then::FromOlder {
             return write!(
                 out,
-                "the log does not belong to the newest snapshot, but to an older one: run `{}`, after which a start works with that one; lost: only what the newer snapshots have from another log",
+                "the log does not belong to the newest snapshot, but to an older one: run `{}` and \
+                 start the server; lost: only the transactions that the newer snapshots have from \
+                 another log",
                 self.command
             );
         }
-        write!(out, "run `{}`, after which a start ", self.command)?;
+        write!(out, "run `{}` and start the server", self.command)?;
         out.write_str(match self.then {
-            Then::BeginsAnew => "begins with an empty tree; lost: all znodes and, from the logs, ",
-            Then::Works | Then::FromOlder | Then::AsksOthers => "works; lost: ",
+            Then::BeginsAnew => {
+                ", which begins with an empty tree; lost: all znodes and, from the \
+                logs, "
+            }
+            Then::Works | Then::FromOlder | Then::AsksOthers => "; lost: ",
         })?;
         match (self.loss.first, self.loss.last) {
             _ if self.loss == Loss::default() => out.write_str("nothing"),
             (Some((_, from)), Some((last, to))) => write!(
                 out,
-                "{} transactions that can still be read, up to {}, written from {} to {}, and {} bytes that cannot",
+                "{} transactions that can still be read, up to {}, written from {} to {}, and {} \
+                 bytes that cannot",
                 self.loss.txns,
                 Zxid(last),
                 Instant(from),

@@ -64,7 +64,8 @@ impl Logged {
                     tracing::error!(
                         id = %MessageId::LOG_UNTOLD,
                         %error,
-                        "the disk of the snapshots has no space for the note that there is a log; the log continues"
+                        "the disk of the snapshots has no space to write ferrokeeper.logged on the \
+                         disk of dataDir; the transaction log is not affected"
                     );
                 }
                 Ok(())

@@ -306,7 +306,8 @@ impl TxnLog {
             id = %MessageId::LOG_REMOVED,
             path = %segment.path().display(),
             "the transaction log was removed while the server was writing to it; taking a \
-             snapshot, without which its transactions are lost when this process ends"
+             snapshot; until it is complete, the transactions of that file exist in memory only: \
+             do not stop this process"
         );
         self.was_removed = true;
         self.logged.forget();

@@ -251,8 +251,9 @@ impl LogScan {
             id = %MessageId::TORN_END_CUT,
             file = %path.display(), offset, bytes,
             last_zxid = format_args!("{:#x}", self.last_zxid()),
-            "cutting off the torn last group of the log: it looks like a write that was interrupted by a crash and never \
-             acknowledged, but disk damage at this place looks the same"
+            "cutting off the torn last group of the log: it looks like a write that was \
+             interrupted by a crash and never acknowledged, but disk damage at this place looks \
+             the same"
         );
     }
 
@@ -372,7 +373,8 @@ impl LogScan {
             tracing::warn!(
                 id = %MessageId::RECORDS_IN_SNAPSHOT_ONLY,
                 file = %path.display(), offset,
-                "records that the snapshot holds are missing from the log; older snapshots are of no use"
+                "records that the snapshot holds are missing from the log; older snapshots are of \
+                 no use"
             );
         }
         self.next_index = Some(first_index);

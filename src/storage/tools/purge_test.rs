@@ -33,7 +33,8 @@ fn the_newest_snapshots_and_their_logs_stay() {
     let fixture = worn();
     assert_eq!(
         names(&fixture),
-        "log.1 log.3 log.5 log.7 log.9 snapshot.0 snapshot.2 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
+        "log.1 log.3 log.5 log.7 log.9 snapshot.0 snapshot.2 snapshot.4 snapshot.6 snapshot.8 \
+         snapshot.a"
     );
     let purged = purge(&fixture.open(), 3).expect("purges");
     assert_eq!(purged, Purged { snapshots: 3, logs: 2, unsealed_bytes: 0 });

@@ -202,8 +202,9 @@ fn judge(
     }
     let count = |is: fn(&history::Entry) -> bool| entries.iter().filter(|entry| is(entry)).count();
     say(&format!(
-        "{} entries: {} sets, {} gets, {} of unknown outcome; {} writes under a lock; {} sessions, {} expired, {} given up; \
-         {} ephemerals at the end; servers ended by themselves: {}; gets answered by a server that stood when it was asked: {}",
+        "{} entries: {} sets, {} gets, {} of unknown outcome; {} writes under a lock; {} sessions, \
+         {} expired, {} given up; {} ephemerals at the end; servers ended by themselves: {}; gets \
+         answered by a server that stood when it was asked: {}",
         entries.len(),
         count(|entry| entry.op == "set" && entry.is_ok()),
         count(|entry| entry.op == "get" && entry.is_ok()),

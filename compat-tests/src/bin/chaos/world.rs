@@ -446,9 +446,9 @@ impl Member {
             run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs", &data])?;
         }
         let mut text = format!(
-            "tickTime={}\ninitLimit=20\nsyncLimit={SYNC_LIMIT}\ndataDir={}\nclientPort={CLIENT_PORT}\n\
-             snapCount=3000\nautopurge.purgeInterval=1\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
+            "tickTime={}\ninitLimit=20\nsyncLimit={SYNC_LIMIT}\ndataDir={}\n\
+             clientPort={CLIENT_PORT}\nsnapCount=3000\nautopurge.purgeInterval=1\n\
+             admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
             TICK.as_millis(),
             data.display()
         );

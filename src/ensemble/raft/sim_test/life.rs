@@ -459,7 +459,8 @@ impl World {
     }
 }
 
-/// Whether a disk refused, as a fault has it do: what is not there, or is there twice, is a mistake of who asked.
+/// Whether a disk refused, as a fault has it do: what is not there, or is there twice, is a mistake
+/// of who asked.
 pub(super) fn is_refusal(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{AlreadyExists, NotFound, Unsupported};
     !matches!(error.kind(), NotFound | AlreadyExists | Unsupported)

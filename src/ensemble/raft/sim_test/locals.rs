@@ -96,7 +96,8 @@ impl World {
                 ms.filter(|(ms, timeout)| *ms < u64::from(timeout.cast_unsigned()))
             {
                 return Err(Stop::Violation(format!(
-                    "session {session:?} of {timeout} ms, of one server, ends {ms} ms after it was heard of"
+                    "session {session:?} of {timeout} ms, of one server, ends {ms} ms after it was \
+                     heard of"
                 )));
             }
         }

@@ -103,7 +103,8 @@ impl Ears {
             return Ok(());
         }
         Err(format!(
-            "session {session:#x} of {timeout_ms} ms expires, and was heard of {ms} ms ago, less what it stood still"
+            "session {session:#x} of {timeout_ms} ms expires, and was heard of {ms} ms ago, less \
+             what it stood still"
         ))
     }
 }

@@ -38,7 +38,7 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
         // The last that it does is to write down why it ends.
         let ended = ended.expect_err("ends");
         assert!(
-            ended.contains("disk") && ended.contains("was taken out of the ensemble"),
+            ended.contains("disk") && ended.contains("was removed from the ensemble"),
             "{ended}"
         );
         assert_eq!(world.servers[leader].life, process);

@@ -67,7 +67,8 @@ impl Watches {
             match history.first_change(*kind, path, *since) {
                 Some((at, event)) if at <= zxid => {
                     return Err(format!(
-                        "{zxid:#x} came before {event:?} of {path} at {at:#x}, watched since {since:#x}"
+                        "{zxid:#x} came before {event:?} of {path} at {at:#x}, watched since \
+                         {since:#x}"
                     ));
                 }
                 _ => {}
@@ -78,7 +79,8 @@ impl Watches {
                 let heard = self.heard.get(&event).copied().unwrap_or(0);
                 if heard < count {
                     return Err(format!(
-                        "{zxid:#x} came before {event:x?}, heard of {heard} times instead of {count}; {path} is watched for good since {since:#x}"
+                        "{zxid:#x} came before {event:x?}, heard of {heard} times instead of \
+                         {count}; {path} is watched for good since {since:#x}"
                     ));
                 }
             }

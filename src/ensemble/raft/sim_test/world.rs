@@ -393,7 +393,8 @@ impl World {
                 let living: Vec<i64> = self.history.living().collect();
                 let is = (self.is_whole(), self.have_same_trees(), is_settled());
                 return Err(format!(
-                    "no agreement: {members:?}, sessions {living:x?}, quiet {}, whole, same, settled {is:?}",
+                    "no agreement: {members:?}, sessions {living:x?}, quiet {}, whole, same, \
+                     settled {is:?}",
                     self.quiet
                 ));
             }

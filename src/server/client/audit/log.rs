@@ -389,7 +389,8 @@ impl Audit {
             true => "changes are refused until they can be (audit.failClosed)",
             false => "changes continue without them",
         };
-        tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "audit lines cannot be written: {what}");
+        tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "audit lines cannot be written: \
+            {what}");
         true
     }
 }

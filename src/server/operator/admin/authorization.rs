@@ -49,12 +49,15 @@ impl fmt::Display for NotRun {
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
             Self::NotOverLoopback(Needs::Super) => {
-                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user; \
-                 with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
+                "Not authorized: a request that does not come over loopback, or comes through a \
+                 proxy or from a web page of another site, requires the super user; with \
+                 admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
             Self::NotOverLoopback(_) => {
-                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user, or an identity other than world to which the \
-                 ACL of / gives all permissions; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
+                "Not authorized: a request that does not come over loopback, or comes through a \
+                 proxy or from a web page of another site, requires the super user, or an identity \
+                 other than world to which the ACL of / gives all permissions; with \
+                 admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })
     }

@@ -55,8 +55,9 @@ pub(super) async fn answer(
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "admin.restore.enabled is false");
     }
     if server.config.ensemble.is_some() {
-        let why = "a member of an ensemble must keep the data that the others have: stop all servers, make the data directory of one \
-                   with ferrokeeper restore, and empty the directories of the others";
+        let why = "a member of an ensemble must keep the data that the others have: stop all \
+            servers, make the data directory of one with ferrokeeper restore, and empty the \
+            directories of the others";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     }
     if !admin.restores.allows(Instant::now()) {
