@@ -739,10 +739,10 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
             told(1, Is::Old, &[(2, Is::Empty)], true),
             ["server 3 does not", "newer data than server 1"],
         ),
-        (told(1, Is::Old, &[(2, Is::New)], false), ["server 3 does not", "after initLimit"]),
+        (told(1, Is::Old, &[(2, Is::New)], false), ["server 3 does not", "for initLimit at most"]),
         (
             told(1, Is::Old, &[(2, Is::New)], true),
-            ["server 3 does not", "server 2, which is to found"],
+            ["server 3 does not", "server 2, which will found"],
         ),
         (
             told(1, Is::Empty, &[(2, Is::Member)], true),
@@ -762,7 +762,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(1, Is::Old, &[(2, Is::New), (3, Is::Blank)], false),
-            ["after initLimit", "directory of server 3 is empty, with db.autocreate=false"],
+            ["for initLimit at most", "directory of server 3 is empty, with db.autocreate=false"],
         ),
         (
             told(1, Is::Blank, &[(2, Is::Empty)], true),
@@ -770,7 +770,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(3, Is::Empty, &[(1, Is::Empty), (2, Is::Empty)], true),
-            ["no majority of them names this server", "reach each other"],
+            ["no majority of the servers names this server", "reach each other"],
         ),
     ] {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
@@ -1731,7 +1731,7 @@ fn the_mount_is_checked_before_the_command_that_gives_up_what_is_on_it() {
         assert!(mounted.is_some() && mounted < marker, "{text}");
         let (_, behind) = text.rsplit_once("initialize").expect("the marker");
         let (sentence, _) = behind.split_once(". ").unwrap_or((behind, ""));
-        assert!(sentence.contains(": that gives up "), "{text}");
+        assert!(sentence.contains(": THIS LOSES "), "{text}");
     }
     let leaves = |text: &&String| text.contains("mounted") && text.contains("data leave");
     for text in said.iter().filter(leaves) {

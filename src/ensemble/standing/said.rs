@@ -46,8 +46,8 @@ impl Round<'_> {
                     // begin on nothing.
                     let end = match self.may_be_marked() {
                         true => format!(
-                            ". To join the ensemble of server {server} at once, run {marked}. What \
-                             this server holds of another ensemble is then lost"
+                            ". To join the ensemble of server {server} at once, run {marked}: THIS \
+                             LOSES what this server holds of another ensemble"
                         ),
                         false => self.ends_with_all(),
                     };
@@ -172,9 +172,9 @@ impl Round<'_> {
             (false, None) => {
                 let end = match self.data().next() {
                     None => format!(
-                        "Only if what {silent} had is not needed, begin with an empty tree. THIS \
-                         LOSES ALL EARLIER DATA: run {marked} on a majority of the servers, each \
-                         with its own dataDir"
+                        "Only if what {silent} had is not needed, begin with an empty tree: run \
+                         {marked} on a majority of the servers, each with its own dataDir: THIS \
+                         LOSES ALL EARLIER DATA"
                     ),
                     // Where that is silent for a moment, a majority with the marker would begin
                     // without it.
@@ -388,7 +388,7 @@ impl Round<'_> {
             "server {server} belongs to an ensemble that has not begun, and that was founded with \
              a list in which this server is not a voter: correct the list that is wrong, and start \
              all other servers. If that list was the wrong one, stop server {server}, run \
-             `ferrokeeper data leave` on its dataDir, and start it again, which gives up no data"
+             `ferrokeeper data leave` on its dataDir, and start it again: no data is lost"
         ))
     }
 
@@ -494,8 +494,8 @@ impl Round<'_> {
         match self.named() {
             Some(server) if server != self.own => {
                 format!(
-                    "server {server} will found the ensemble but has not done so yet: see its \
-                    log"
+                    "server {server}, which will found the ensemble, has not done so yet: see its \
+                     log"
                 )
             }
             _ => {
@@ -562,7 +562,7 @@ impl Returning<'_> {
         }
         format!(
             ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of \
-             no other server: that gives up what {marks} had",
+             no other server: THIS LOSES what {marks} had",
             marks = in_words(&marks)
         )
     }
