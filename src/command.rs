@@ -53,7 +53,7 @@ pub enum Tool {
     Data(DataCommand),
     /// Copy the data directory of a running or stopped server.
     Backup(BackupArguments),
-    /// Create a data directory from a backup, or from a copy of ZooKeeper's.
+    /// Create a data directory from a backup, or from a copy of a ZooKeeper data directory.
     Restore(RestoreArguments),
     /// Check a configuration without starting a server.
     #[command(subcommand)]

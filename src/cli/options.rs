@@ -15,7 +15,7 @@ Options:
   -timeout, --timeout MS                  Session timeout to request [30000]
   -r                                      Accept a read-only server, one without a quorum
   -waitforconnection                      Wait for a connection before the command
-  --auth SCHEME:TOKEN                     Authenticate, as addauth does; repeatable. Other users of this machine can see it
+  --auth SCHEME:TOKEN                     Authenticate, as addauth does; repeatable. Other users of this machine can see the token
   --auth-file FILE                        The same from a file, one SCHEME:TOKEN per line; - is standard input
   --json                                  Print one JSON document per command
   -h, --help                              Print help

@@ -18,7 +18,7 @@ use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
 pub enum LogCommand {
     /// List the transactions, one per line.
     Show(ShowLog),
-    /// Check every record and its group, and that no records are missing between them.
+    /// Check every record, and that none is missing.
     Verify {
         /// A log, or a folder of logs.
         #[arg(value_name = "FILE|DIR")]

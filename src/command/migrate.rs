@@ -29,8 +29,7 @@ pub enum MigrateCommand {
     /// Report whether ferrokeeper can replace ZooKeeper with this zoo.cfg, and what will differ.
     /// Changes nothing.
     Check {
-        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of ferrokeeper, or
-        /// dataDir.
+        /// ZooKeeper's zoo.cfg. With --to-zookeeper: ferrokeeper's zoo.cfg, or a dataDir.
         #[arg(value_name = "ZOO.CFG")]
         file: PathBuf,
         /// Report instead what going back to ZooKeeper 3.9.5 would cost: sessions that end, and

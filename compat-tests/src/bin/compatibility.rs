@@ -17,8 +17,7 @@ const HEAD: &str = "\
 # Compatibility
 
 Third-party clients and applications, run against Apache ZooKeeper 3.9.5 and against this server. The table
-is written by `scripts/test --all` from what the run found; a row that differs in a shorter run fails
-`scripts/test`. \"24 of 25\" counts the checks of a row that hold, and the others are named. A check that holds on Apache
+is written by `scripts/test --all` from what the run found; if a shorter run gives a different row, `scripts/test` fails. \"24 of 25\" counts the checks of a row that hold, and the others are named. A check that holds on Apache
 ZooKeeper and is skipped here counts as failed.
 
 | client or application | version | what ran | Apache ZooKeeper 3.9.5 | here |
