@@ -84,6 +84,8 @@ impl Ears {
     /// It leads, and does not want to end a session that there is.
     pub(super) fn must_live(&mut self, session: i64, timeout_ms: u64, now: Monotonic) -> Checked {
         let last = *self.may_have.entry(session).or_insert(now);
+        // A new leader gives each its whole timeout, whenever its client was heard of before.
+        let last = self.since.map_or(last, |(_, since)| last.max(since));
         let most = timeout_ms + self.stood_still + self.jumped + LATE_MS;
         if now.since(last) < most {
             return Ok(());
