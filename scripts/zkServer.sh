@@ -117,9 +117,14 @@ stop() {
     echo STOPPED
 }
 
-# Nobody has waited for a process that has ended where this script's parent is process 1 of a container: it does not run.
+# Nobody has waited for a process that has ended where this script's parent is process 1 of a
+# container: it does not run. As long as one of its threads is in the kernel, syncing a file, it
+# holds the directory and the port: then it does.
 runs() {
-    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+    local status
+    kill -0 "$1" 2>/dev/null || return 1
+    status=$(cat "/proc/$1/status" 2>/dev/null)
+    ! { [[ $status =~ State:[[:space:]]*Z ]] && [[ $status =~ Threads:[[:space:]]*[01][[:space:]] ]]; }
 }
 
 # Where clients are served, as ZooKeeper's script finds it.

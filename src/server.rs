@@ -316,7 +316,7 @@ async fn serve_as_member(
         myid = members.my_id,
         servers = members.servers.len(),
         address = %listen,
-        "a member of an ensemble"
+        "starting as a server of an ensemble"
     );
     let (members, runtime, signals) = (members.clone(), Handle::current(), signals.clone());
     let orderer = start_orderer(&server, move |server| {

@@ -32,7 +32,7 @@ pub enum DataCommand {
     /// Cut the log after a zxid. The next start sees nothing after it; later files are moved aside.
     Truncate(Truncate),
     /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords
-    /// are derived from a key.
+    /// are derived from a key. Going back to ZooKeeper then ends the sessions opened since.
     Seal(SafeChange),
     /// Detach a member's directory from its ensemble, so that it can start standalone or found
     /// another ensemble. Use it when the ensemble has lost its majority for good. Reports what is

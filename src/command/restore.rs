@@ -18,13 +18,13 @@ use crate::engine::database::Database;
 use crate::message::MessageId;
 use crate::storage::{self, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
 
-/// Create a data directory from a backup, or from a copy of ZooKeeper's.
+/// Create a data directory from a backup, or from a copy of a ZooKeeper data directory.
 #[derive(Debug, Args)]
 pub struct RestoreArguments {
     /// A backup, or a copy of a data directory that no server is writing to.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// The new server's dataDir; it must contain no data yet.
+    /// The new server's dataDir; without --replace, it must contain no data yet.
     #[arg(value_name = "DIR")]
     target: PathBuf,
     /// The new server's dataLogDir, if it is a different folder.
@@ -37,7 +37,7 @@ pub struct RestoreArguments {
     /// that follows it.
     #[arg(long, value_name = "TIME")]
     to_time: Option<Instant>,
-    /// Move existing data into a folder next to it.
+    /// If DIR contains data, move its files into a folder replaced-* next to version-2.
     #[arg(long)]
     replace: bool,
     /// Only report what would be created.

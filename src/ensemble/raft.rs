@@ -95,8 +95,8 @@ pub const fn server_of(member: u64) -> u8 {
 pub enum EnsembleError {
     /// The disk refuses, or what it holds is not what it has to be.
     #[error(
-        "the member's data directory cannot be used; whether unacknowledged writes are kept is \
-         unknown"
+        "the member's data directory cannot be used; writes that were not acknowledged may or may \
+         not be kept"
     )]
     Storage(#[from] StorageError),
     /// A transaction cannot be applied.
@@ -132,7 +132,7 @@ pub enum EnsembleError {
          entries, including the one that the ensemble begins with), but the log ends at entry \
          {last}: files are missing. Nothing was acknowledged by that ensemble. Bring the missing \
          files back: a disk may not be mounted. Only if they are lost, and only if other servers \
-         have as much, run `{command}`, after which the servers found an ensemble on the newest \
+         have as much, run `{command}` and start the servers: they found an ensemble on the newest \
          data that they have. Do not start it with an empty directory as long as what was here may \
          be newer than what the others have"
     )]

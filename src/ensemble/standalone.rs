@@ -34,7 +34,8 @@ use crate::storage::{
 pub enum OrderError {
     /// The log cannot be written.
     #[error(
-        "the transaction log cannot be written; whether unacknowledged writes are kept is unknown"
+        "the transaction log cannot be written; writes that were not acknowledged may or may not \
+         be kept"
     )]
     Log(#[from] StorageError),
     /// A transaction that this server itself prepared cannot be applied.

@@ -1231,8 +1231,8 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     let returning = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
     let text = returning.waits_for();
     let parts = [
-        "Start server 3. If its data directory is lost, start it with an empty one, unless its own \
-         log says otherwise",
+        "Start server 3. If its data directory is lost, start that server with an empty directory, \
+         unless its own log says otherwise",
         lost,
         "stop servers 1 and 2, run `ferrokeeper data leave`",
     ];
@@ -1396,8 +1396,8 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     let is_told = |text: &str, words: &str, dirs: &str| {
         let leave = format!("stop {words}, run `ferrokeeper data leave` on {dirs}");
         assert!(text.contains(&leave), "{text}");
-        assert!(text.contains("held before") && text.contains("counts again"), "{text}");
-        let but_lost = text.replace(" is lost, start it with an empty one", "");
+        assert!(text.contains("held before") && text.contains("used again"), "{text}");
+        let but_lost = text.replace(" is lost, start that server with an empty directory", "");
         assert!(!but_lost.contains("empty"), "{text}");
     };
     let both = ("servers 1 and 2", "the dataDir of both");
@@ -1486,7 +1486,7 @@ fn every_line_names_all_that_are_left() {
     let text = round.waits_for(true, "/data");
     assert!(text.contains("admits this server") && text.contains(lost), "{text}");
     let emptied = "Start all others with empty directories, and keep what was in their old ones: \
-        the newest data of these counts";
+        the newest data of these is then used";
     assert!(text.contains(emptied), "{text}");
     // The same where its founder asks it.
     let asking = (1, of_line(7, &[3], five));
@@ -1806,7 +1806,7 @@ fn nobody_counts_on_what_those_held_that_held_nothing() {
     let others = BTreeMap::from([bare(1, true), (3, After::Data.standing(None))]);
     let round = Round { own: 2, holding: After::Empty.holding(), voters: &VOTERS, others: &others };
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("the newest data of the others counts then"), "{text}");
+    assert!(text.contains("the newest data of the others is then used"), "{text}");
     let others = BTreeMap::from([bare(2, true), empty()]);
     let text = without_any_base(1, left(lacking), &VOTERS, &others).expect("it says so");
     let mounted = "server 3 answers with an empty directory: check that its disk is mounted";

@@ -5,7 +5,7 @@ messages! { "Running server: disk, memory, time":
 FK0301 LOG_NOT_WRITTEN
 "The transaction log could not be written or synced."
 "The server ends. What was acknowledged is on disk; the rest may or may not be."
-"The causes under the line say why: space, mount, a failing disk. Fix that and start again: a start finds out what is on disk."
+"The causes under the line say why: space, mount, a failing disk. Fix that and start the server again: it reads back what is on disk."
 
 FK0302 DIVERGED
 "A transaction in the log cannot be applied."

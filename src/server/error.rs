@@ -51,9 +51,9 @@ pub enum ServerError {
     Ensemble(#[from] EnsembleError),
     /// Data of before beside an ensemble.
     #[error(
-        "{directory} holds data up to zxid {zxid:#x} {}: that data would be lost. Only if that \
-         ensemble has what is needed, and while a majority of the others is running, run \
-         `{command}`, which keeps it, and start again",
+        "{directory} holds data up to zxid {zxid:#x} {}. Joining that ensemble would lose this \
+         data. Only if that ensemble has what is needed, and while a majority of the others is \
+         running, run `{command}`, which keeps this data, and start again",
         match has_left {
             false => "that belongs to no ensemble, but the other servers belong to one",
             true => "which ZooKeeper continued from a member's data, and the other servers run an \

@@ -67,10 +67,11 @@ pub enum StorageError {
     },
     /// A member's file of a version from before this product had its name.
     #[error("{} was written by a release from before the product was renamed to ferrokeeper. This \
-        release does not read it, and nothing was changed. Stop all servers of its ensemble. When \
-        all have stopped, use the earlier release to take a `backup` of the one with the highest \
-        last zxid (`data check`), restore that into an empty directory, and start the other \
-        servers with empty ones; keep the directories of all", path.display())]
+        release does not read it, and nothing was changed. Stop all servers of its ensemble, and \
+        keep the directories of all. When all have stopped, find the server with the highest last \
+        zxid, with `data check` of the earlier release. Take a `backup` of that server with the \
+        earlier release, and restore it into an empty directory. Start the other servers with \
+        empty directories", path.display())]
     OldRaftState {
         /// The file.
         path: PathBuf,
@@ -303,8 +304,8 @@ pub enum StorageError {
     },
     /// An earlier write or sync failed; what is on disk is not known any more.
     #[error(
-        "the transaction log failed earlier and accepts no more writes; restart the server: a \
-         start finds out what is on disk"
+        "the transaction log failed earlier and accepts no more writes; restart the server: it \
+         reads back what is on disk"
     )]
     Poisoned,
     /// Transactions came out of order; nothing was written.
@@ -352,7 +353,7 @@ pub enum StorageError {
     #[error("{} cannot be read, and no other file holds what it holds: acknowledged transactions \
         may exist only there. Nothing was changed. Restore the file from a backup. Only if the \
         others have what is needed, and while a majority of them is running, run `{command}`, \
-        which keeps it, after which a start loads everything from them", path.display())]
+        which keeps the file, and start the server: it loads everything from them", path.display())]
     EndUnreadable {
         /// The snapshot or log.
         path: PathBuf,
@@ -364,7 +365,7 @@ pub enum StorageError {
         Started alone, it would treat as committed what the others may not have; and if the others \
         run as well, two servers would serve different data. Nothing was changed. Put the server \
         list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run \
-        `{command}`, after which a standalone start works; what only they had is \
+        `{command}` and start this server standalone; what only they had is then \
         lost", path.display())]
     Member {
         /// The file that tells.
@@ -410,34 +411,35 @@ pub enum StorageError {
     },
     /// `sessions.before.key` is not what was written.
     #[error("{} fails its checksum: with a wrong id, another session would be taken for one from \
-        before the seal; restore the file; or run `rm {}` and start the server, but the sessions \
-        from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
+        before the seal. Restore the file from a backup. Or run `rm {}` and start the server: the \
+        sessions from before the seal are then lost, and their clients open new \
+        ones", path.display(), quoted(path))]
     SessionsBeforeKeyChecksum {
         /// The file.
         path: PathBuf,
     },
     /// `sessions.before.key` does not hold session ids.
-    #[error("{} must hold session ids, such as 0x1000029fe520000, one per line; restore it; or run \
-        `rm {}` and start the server, but the sessions from before the seal are lost: their \
-        clients open new ones", path.display(), quoted(path))]
+    #[error("{} must hold session ids, such as 0x1000029fe520000, one per line. Restore the file \
+        from a backup. Or run `rm {}` and start the server: the sessions from before the seal are \
+        then lost, and their clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKey {
         /// The file.
         path: PathBuf,
     },
     /// The session key is not the one that was written.
     #[error("{} fails its checksum: with a changed key, the password of every session would be \
-        different; restore it from a backup; or run `rm {}` and start the server, but all open \
-        sessions are lost: their clients open new ones, with passwords that can be guessed until \
-        ferrokeeper data seal", path.display(), quoted(path))]
+        different. Restore the file from a backup. Or run `rm {}` and start the server: all open \
+        sessions are then lost, and their clients open new ones, with passwords that can be \
+        guessed until ferrokeeper data seal", path.display(), quoted(path))]
     SessionKeyChecksum {
         /// The file.
         path: PathBuf,
     },
     /// The session key has neither 36 bytes nor, from before it had a checksum, 32.
     #[error("{} has {len} bytes but must have 36, or 32 if it dates from before keys had a \
-        checksum; restore it; or run `rm {}` and start the server, but all open sessions are lost: \
-        their clients open new ones, with passwords that can be guessed until ferrokeeper data \
-        seal", path.display(), quoted(path))]
+        checksum. Restore the file from a backup. Or run `rm {}` and start the server: all open \
+        sessions are then lost, and their clients open new ones, with passwords that can be \
+        guessed until ferrokeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,

@@ -313,8 +313,10 @@ fn up_to(loaded: Loaded, shown_max: i64, path: &Path) -> Result<Loaded, StorageE
         return Ok(loaded);
     }
     let path = path.to_owned();
-    let reason =
-        format!("it was written while transactions went on and contains some up to {newest:#x}");
+    let reason = format!(
+        "it was written while transactions went on and contains transactions up to \
+         {newest:#x}"
+    );
     Err(StorageError::Refused { path, offset: 0, zxid, reason })
 }
 

@@ -205,8 +205,8 @@ fn a_member_that_leaves_says_what_counts_then() {
     let has_all = RaftState { commit: 20, clears: false, own: (0, 0), ..begun.clone() };
     let has_founded = RaftState { commit: 11, base: 11, clears: false, ..accepted.clone() };
     let went_on = RaftState { own: (0, 0x9), ..has_founded.clone() };
-    let counts = "the data that it held before counts again, up to 0xb of epoch 0";
-    let gives_up = "to leave it in the same way: keep the data directory of each";
+    let counts = "the data that it held before is used again, up to 0xb of epoch 0";
+    let gives_up = "as well, and keep their data directories";
     for (state, has_begun, lacks_base, parts) in [
         (accepted, false, true, vec!["has not begun", counts, gives_up]),
         (begun, true, true, vec!["it has nothing of that ensemble", counts, gives_up]),

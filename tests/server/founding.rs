@@ -297,7 +297,7 @@ fn who_has_accepted_takes_no_part_before_the_founder_knows() {
     });
     assert_eq!(mode(&servers[accepted]), "none");
     assert_eq!(aside(&servers[accepted]), 0, "its data is where it was");
-    // As it says: what it held before counts again.
+    // As it says: what it held before is used again.
     stop(&mut servers[accepted]);
     let (folder, kept) =
         (servers[accepted].data().join("version-2"), servers[accepted].data().join("kept"));
@@ -505,7 +505,7 @@ fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
     until("it has made what the ensemble begins with", || first.exists());
     servers.iter_mut().for_each(kill);
     let said = leave(&servers[2]);
-    assert!(said.contains("has not begun") && said.contains("held before counts again"), "{said}");
+    assert!(said.contains("has not begun") && said.contains("held before is used again"), "{said}");
     assert!(!said.contains("empty") && !said.contains("never been acknowledged"), "{said}");
     alone(&mut servers[1], |server| {
         for at in 0..9 {
@@ -617,7 +617,7 @@ fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     let leaves = |server: &mut Server| {
         stop(server);
         let said = leave(server);
-        assert!(said.contains("held before counts again"), "{said}");
+        assert!(said.contains("held before is used again"), "{said}");
         assert!(!said.contains("empty"), "{said}");
         server.run();
     };

@@ -125,13 +125,22 @@ impl Server {
         }
     }
 
+    /// Whether it answers; a server alone also serves clients. A start that takes long answers
+    /// words before that.
     fn is_up(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(self.address()) else { return false };
+        let config = fs::read_to_string(self.config()).expect("zoo.cfg");
+        let is_member = config.contains("\nserver.");
+        self.answer("ruok").is_some_and(|text| text == "imok")
+            && (is_member || self.answer("srvr").is_some_and(|text| text.contains("Mode: ")))
+    }
+
+    fn answer(&self, word: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.address()).ok()?;
         let mut text = String::new();
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        stream.write_all(b"ruok").is_ok()
-            && stream.read_to_string(&mut text).is_ok()
-            && text == "imok"
+        stream.write_all(word.as_bytes()).ok()?;
+        stream.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     pub(crate) fn connect(&self, timeout_ms: i32) -> Client {

@@ -182,7 +182,7 @@ fn the_directory_of_a_member_is_not_served_alone() {
     let state = server.data().join("version-2/raft.state");
     let told = type_in(&format!("{command} --dry-run"));
     assert!(told.contains("would be detached from its ensemble: it was member 0x2"), "{told}");
-    assert!(told.contains("what the other members have after that is lost"), "{told}");
+    assert!(told.contains("later transactions of the other members are lost"), "{told}");
     assert!(state.exists());
     let told = type_in(&format!("{command} --json"));
     assert!(told.contains(r#""done":true"#) && told.contains(r#""voters":3"#), "{told}");

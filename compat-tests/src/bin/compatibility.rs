@@ -16,9 +16,10 @@ const DOCUMENT: &str = "docs/compatibility.md";
 const HEAD: &str = "\
 # Compatibility
 
-Third-party clients and applications, run against Apache ZooKeeper 3.9.5 and against this server. The table
-is written by `scripts/test --all` from what the run found; if a shorter run gives a different row, `scripts/test` fails. \"24 of 25\" counts the checks of a row that hold, and the others are named. A check that holds on Apache
-ZooKeeper and is skipped here counts as failed.
+Third-party clients and applications, run against Apache ZooKeeper 3.9.5 and against this server.
+The table is written by `scripts/test --all` from what the run found; if a shorter run gives a
+different row, `scripts/test` fails. \"24 of 25\" counts the checks of a row that hold, and the others
+are named. A check that holds on Apache ZooKeeper and is skipped here counts as failed.
 
 | client or application | version | what ran | Apache ZooKeeper 3.9.5 | here |
 |---|---|---|---|---|

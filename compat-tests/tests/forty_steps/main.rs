@@ -181,7 +181,7 @@ fn zk_shell() {
     let client = Client {
         name: "zk-shell",
         version: "1.3.4",
-        what: "its commands but those that print figures, their output",
+        what: "its commands except those that print statistics, their output",
     };
     compare(client, &ZK_SHELL, python::zk_shell);
 }

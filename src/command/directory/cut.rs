@@ -24,8 +24,8 @@ pub struct Truncate {
     /// The last transaction to keep, such as 0x50000000a.
     #[arg(long, value_name = "ZXID")]
     to_zxid: Hex,
-    /// If there is no older snapshot, keep those transactions after the cut that ZooKeeper's
-    /// snapshot contains.
+    /// If there is no snapshot from before the cut, use one of ZooKeeper's that contains
+    /// transactions from after the cut, and keep those.
     #[arg(long)]
     inexact: bool,
     /// Only report what would be lost.

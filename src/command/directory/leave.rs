@@ -105,7 +105,7 @@ impl Left {
         }
         match self.before {
             Some((epoch, zxid)) => out.line(format_args!(
-                "the data that it held before counts again, up to {} of epoch {epoch}",
+                "the data that it held before is used again, up to {} of epoch {epoch}",
                 Hex(zxid)
             ))?,
             None => out.line(format_args!("it ends at {}", Hex(self.last)))?,
@@ -115,7 +115,7 @@ impl Left {
             true => "the other servers that have nothing of that ensemble either",
         };
         out.line(format_args!(
-            "{others} are to leave it in the same way: keep the data directory of each"
+            "run `ferrokeeper data leave` on {others} as well, and keep their data directories"
         ))
     }
 

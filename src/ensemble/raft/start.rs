@@ -226,7 +226,7 @@ impl Ensemble {
                 "the data that this directory held before it joined the ensemble is moved aside \
                  and kept; if all other members are lost for good before this server has loaded \
                  the ensemble's data, stop it, run the command in `way_back`, and start it: this \
-                 data then counts again"
+                 data is then used again"
             );
             move_data_aside(directory, &folder)?;
         } else if replaces != 0 && self.has_come(directory, replaces, is_checked)? {

@@ -102,8 +102,8 @@ impl Round<'_> {
                 Some(text) => text,
                 None if !self.has_begun() => self.lacks_beginning(server),
                 None if !self.is_complete() => format!(
-                    "server {server} belongs to an ensemble, and {} and may have founded it: start \
-                     the silent servers{unmounted}",
+                    "server {server} belongs to an ensemble that another server may have founded: \
+                     {}. Start the silent servers{unmounted}",
                     self.missing()
                 ),
                 None => self.lacks_seat(server, (ensemble, of)),
@@ -317,8 +317,8 @@ impl Round<'_> {
         Some(format!(
             "{two}: start the servers of that other ensemble with the data that they \
              had{unmounted}. If that data is lost for good, stop {all}, run `ferrokeeper data \
-             leave` on the dataDir of {each}, and only then start them again: the newest data \
-             counts"
+             leave` on the dataDir of {each}, and only then start them again: the newest data is \
+             then used"
         ))
     }
 
@@ -399,7 +399,7 @@ impl Round<'_> {
         // What it holds may be all that is left of what was acknowledged before.
         let leave = |server: u8| {
             let then = match self.members().any(|its| its.0 == server && its.2.held) {
-                true => "what it held before counts again then",
+                true => "what it held before is then used again",
                 false => "it held nothing before",
             };
             format!(
@@ -672,8 +672,8 @@ fn started(silent: &str) -> String {
         _ => "the data directory of one",
     };
     format!(
-        ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says \
-         otherwise"
+        ". Start {silent}. If {whose} is lost, start that server with an empty directory, unless \
+         its own log says otherwise"
     )
 }
 
@@ -707,7 +707,7 @@ pub fn refused(
         refused.iter().map(|(server, why)| format!("server {server} {}", why.said)).collect();
     let may_count = |its: &&(&u8, &Refuses)| !others.contains_key(its.0) && !its.1.is_of_another;
     let correct = match refused.iter().any(|its| may_count(&its)) {
-        true => ". Correct that first: the data there may count",
+        true => ". Correct that first: the data there may be needed",
         false => "",
     };
     let of_another = match refused.iter().any(|its| its.1.is_of_another) {
@@ -834,7 +834,7 @@ fn ends_without_others<'a>(
     };
     format!(
         ". If the data of all others is lost for good, {}. Start all others{but} with empty \
-         directories, and keep what was in their old ones: {newest} counts then",
+         directories, and keep what was in their old ones: {newest} is then used",
         leave_together(&belonged)
     )
 }
@@ -869,7 +869,7 @@ fn ends_without_base(
         };
         let (words, leave) = (in_words(members), leave_together(members));
         let end = match has_data {
-            true => format!("{leave}: the newest data of the others counts then"),
+            true => format!("{leave}: the newest data of the others is then used"),
             false => format!("to begin with an empty tree, {leave}"),
         };
         return format!(
@@ -882,7 +882,7 @@ fn ends_without_base(
     format!(
         "{} never received the data that the ensemble was founded on, and no server that could \
          give it to {it} answers{}{unmounted}. If the directories of all other members are lost \
-         for good, {}: {has} held before joining that ensemble then counts again",
+         for good, {}: {has} held before joining that ensemble is then used again",
         in_words(members),
         started(silent),
         leave_together(members)

@@ -283,8 +283,8 @@ fn finish(server: &Server, standalone: &mut Standalone, snapshots: &mut Snapshot
         wait(snapshots);
     }
     if let Err(error) = standalone.log().rest_on_snapshot(&server.directory) {
-        tracing::info!(%error, "the next start needs the log, although the last snapshot contains \
-            everything in it");
+        tracing::info!(%error, "ferrokeeper.logged could not be updated: the next start needs the \
+            log, although the last snapshot contains everything in it");
     }
 }
 

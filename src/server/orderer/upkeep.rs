@@ -139,8 +139,8 @@ pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHan
     let purge = removing_old(server, wanted);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
     let started = started.inspect_err(|error| {
-        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are \
-            not purged");
+        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "the thread that purges cannot \
+            be started: old snapshots and logs are not purged");
     });
     started.ok()
 }

@@ -223,8 +223,8 @@ impl Common {
                         tracing::info!(
                             peer = server,
                             address = %first,
-                            "the process that runs as this peer does not answer; another one takes \
-                             its place"
+                            "the process that ran as server {server} does not answer; another \
+                             process takes its place"
                         );
                         self.hear_no_more(its);
                     }

@@ -218,11 +218,11 @@ fn tell_that_it_waits(reason: &str, is_member: bool) {
     let id = MessageId::WAITING_FOR_ENSEMBLE;
     match is_member {
         true => {
-            tracing::warn!(%id, reason, "this server belongs to an ensemble but has no leader \
-                there, and is waiting");
+            tracing::warn!(%id, reason, "this server is a member of an ensemble but knows no \
+                leader; it is waiting");
         }
         false => {
-            tracing::warn!(%id, reason, "this server does not take part in an ensemble yet and is \
+            tracing::warn!(%id, reason, "this server is not a member of an ensemble yet; it is \
                 waiting");
         }
     }
@@ -319,9 +319,9 @@ impl Common {
                 tracing::warn!(
                     id = %MessageId::SESSIONS_END_AT_FOUNDING,
                     sessions = before.sessions().count(),
-                    "of these sessions, those that were opened before ZooKeeper went on with the \
-                     data will end: their passwords depend on session.key, which ZooKeeper does \
-                     not know; from now on, passwords are ZooKeeper's"
+                    "of the open sessions, those from before ZooKeeper took over the data will \
+                     end: their passwords depend on session.key, which ZooKeeper does not know; \
+                     from now on, passwords are ZooKeeper's"
                 );
             }
             return Ok(None);

@@ -69,7 +69,7 @@ pub enum DamageReason {
     },
     /// The end of the log is missing.
     #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions \
-        went on, contains some up to {}: those after the end of the log are \
+        went on, contains transactions up to {}: the log from here up to that one is \
         missing", Zxid(*newest))]
     InsideSnapshot {
         /// The zxid in the snapshot's name.

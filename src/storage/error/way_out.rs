@@ -81,7 +81,7 @@ impl fmt::Display for WayOut {
             (Some((_, from)), Some((last, to))) => write!(
                 out,
                 "{} transactions that can still be read, up to {}, written from {} to {}, and {} \
-                 bytes that cannot",
+                 unreadable bytes",
                 self.loss.txns,
                 Zxid(last),
                 Instant(from),
@@ -93,7 +93,7 @@ impl fmt::Display for WayOut {
             }
             _ => write!(
                 out,
-                "no transaction that can still be read, and {} bytes that cannot",
+                "{} unreadable bytes, and no transaction that can still be read",
                 self.loss.unreadable_bytes
             ),
         }
