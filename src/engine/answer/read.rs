@@ -46,6 +46,8 @@ const WATCHED_AGAIN: usize = 128;
 const LIST_MAX: usize = 1 << 20;
 /// So is a listing of ephemerals for which more bytes of paths are written.
 const EPHEMERALS_MAX: usize = 128 << 10;
+/// Bytes of an answer, or of a part of one, beside its data or names.
+const PART: usize = 100;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -156,8 +158,15 @@ pub fn data_len(database: &Database, request: &Request<'_>) -> usize {
 
 /// About how many bytes an answer has, where that can be many.
 #[must_use]
+#[inline]
 pub fn expected_len(response: &Response<'_>) -> usize {
-    const PART: usize = 100;
+    match response {
+        Response::GetData(found) => PART + found.data.as_ref().map_or(0, |data| data.len()),
+        other => expected_len_of_list(other),
+    }
+}
+
+fn expected_len_of_list(response: &Response<'_>) -> usize {
     let names = |names: &[Cow<'_, str>]| names.iter().map(|name| text_len(name)).sum();
     match response {
         Response::Multi(results) => {
@@ -176,7 +185,6 @@ pub fn expected_len(response: &Response<'_>) -> usize {
             let one = |shown: &ClientInfo<'_>| text_len(&shown.auth_scheme) + text_len(&shown.user);
             found.client_info.iter().map(one).sum()
         }
-        Response::GetData(found) => PART + found.data.as_ref().map_or(0, |data| data.len()),
         _ => 0,
     }
 }

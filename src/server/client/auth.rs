@@ -93,8 +93,13 @@ fn is_meant(
 }
 
 /// Whether a client has shown what a request of this operation needs: to show it, nothing.
+#[inline]
 pub(in crate::server) fn is_enough(access: &Access, connection: &Connection, op: i32) -> bool {
-    let Some(schemes) = &access.enforced else { return true };
+    access.enforced.as_ref().is_none_or(|schemes| is_one_of(schemes, connection, op))
+}
+
+#[inline(never)]
+fn is_one_of(schemes: &[String], connection: &Connection, op: i32) -> bool {
     matches!(OpCode::from_code(op), Some(OpCode::Auth | OpCode::Sasl))
         || connection.identities().all().iter().any(|identity| schemes.contains(&identity.scheme))
 }

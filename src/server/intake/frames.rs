@@ -103,6 +103,7 @@ impl Frames {
     }
 
     /// The payload's length once the whole frame is here. Else what ends the connection.
+    #[inline]
     pub(super) fn first_len(
         &self,
         server: &Server,
@@ -117,16 +118,7 @@ impl Frames {
                 }
                 Ok((self.bytes.len() - LENGTH_LEN >= len).then_some(len))
             }
-            _ => {
-                tracing::warn!(
-                    id = %MessageId::FRAME_TOO_LONG,
-                    client = %connection.peer(),
-                    len,
-                    "closing a connection: a frame may have at most {} bytes (jute.maxbuffer)",
-                    server.config.jute_max_buffer
-                );
-                Err(Step::HangUp)
-            }
+            _ => Err(too_long(server, connection, len)),
         }
     }
 
@@ -146,4 +138,17 @@ impl Frames {
         frame.advance(LENGTH_LEN);
         frame
     }
+}
+
+/// Apart, because each request passes the place where this is called.
+#[cold]
+fn too_long(server: &Server, connection: &Connection, len: i32) -> Step {
+    tracing::warn!(
+        id = %MessageId::FRAME_TOO_LONG,
+        client = %connection.peer(),
+        len,
+        "closing a connection: a frame may have at most {} bytes (jute.maxbuffer)",
+        server.config.jute_max_buffer
+    );
+    Step::HangUp
 }
