@@ -52,7 +52,7 @@ pub const KEYS: &[Section] = &[
         property("snapshot.compression.method", Text, Works, "`gz` or `snappy`: how snapshots are compressed; all three forms can be read."),
         property("preAllocSize", LongDecimal, Better, "Size of a log segment in KB, default {default}; segments are prepared in advance, so that no write waits for one.")
             .number(64 << 10, IN_KB, "a number of KB"),
-        property("txnLogSizeLimitInKb", Long, Works, "Size of a log segment in KB, if less than `preAllocSize`; -1 means no limit.")
+        property("txnLogSizeLimitInKb", Long, Works, "Greatest size of a log segment in KB; ignored if it is not less than `preAllocSize`; -1 means no limit.")
             .number(-1, IN_KB, "a number of KB"),
         property("snapCount", Int, Works, "Transactions between snapshots; default {default}.")
             .number(100_000, from(INT_MIN), "a number of transactions"),
@@ -95,7 +95,7 @@ pub const KEYS: &[Section] = &[
             .number(1000, from(INT_MIN), "a number of requests"),
         bare("jute.maxbuffer", Int, Works, "Bytes of a request frame, default {default}; also read from zoo.cfg.")
             .number(1_048_575, from(1), "a number of bytes"),
-        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; by default as many as `jute.maxbuffer`, at least 1024. Longer records, which ZooKeeper cannot read back, are refused.")
+        property("jute.maxbuffer.extrasize", Int, Works, "Bytes that a log record may have beyond `jute.maxbuffer`; default the value of `jute.maxbuffer`; a value below 1024 is raised to 1024. Longer records, which ZooKeeper cannot read back, are refused.")
             .range(from(-INT_MAX), "a number of bytes"),
         property("enforceQuota", Text, Works, "Whether hard quotas are enforced; default {default}.")
             .flag(false),
@@ -123,12 +123,12 @@ pub const KEYS: &[Section] = &[
         property("intBufferStartingSizeBytes", Text, Meaningless, "Sizes a buffer of the JVM."),
     ] },
     Section { heading: "Protection", keys: &[
-        in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: `keyed` or `zookeeper`: how session passwords are made in a directory or an ensemble that ferrokeeper creates; default `keyed`, if every server can have the key. With `zookeeper`, they can be computed from a session's id, and sessions survive going back to ZooKeeper."),
+        in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: how session passwords are made in a directory or an ensemble that ferrokeeper creates, `keyed` or `zookeeper`; default `keyed`, in an ensemble only if its servers authenticate each other. With `zookeeper`, they can be computed from a session's id, and sessions survive going back to ZooKeeper."),
         property("memoryLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7.")
             .number(-1, IN_KB, "a number of KB"),
         property("unreadLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed.")
             .number(-1, IN_KB, "a number of KB"),
-        property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default {default}.")
+        property("request_throttle_max_requests", Int, Better, "Requests of all connections that may wait to be ordered, if less than `globalOutstandingLimit`; {default}, the default, means no further limit.")
             .number(0, from(INT_MIN), "a number of requests"),
         property("request_throttle_stall_time", Text, Meaningless, "A request continues as soon as the queue has room; there is no polling."),
         property("request_throttle_drop_stale", Text, Meaningless, "A request that waits for room in the queue has not been read from its socket yet; it disappears with its connection."),
@@ -137,7 +137,7 @@ pub const KEYS: &[Section] = &[
         property("request_throttler.shutdownTimeout", Text, Meaningless, "On shutdown, requests already received are answered, and no more are accepted."),
         property("throttled_op_wait_time", Int, Works, "ms; a request that waited longer for its turn gets -127 instead; {default}, the default, means never.")
             .number(0, from(INT_MIN), MS),
-        property("largeRequestThreshold", Int, Works, "Bytes above which a request counts as large; {default}, the default, means none does.")
+        property("largeRequestThreshold", Int, Works, "Bytes above which a request counts as large; {default}, the default, means that no request counts as large.")
             .number(-1, from(INT_MIN), "a number of bytes"),
         property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests in progress, default {default}; the connection of a request that exceeds it is closed.")
             .number(100 << 20, from(INT_MIN), "a number of bytes"),
@@ -147,22 +147,22 @@ pub const KEYS: &[Section] = &[
             .number(1, from(1), MS),
         property("connection_throttle_fill_count", Int, Works, "Tokens that are added each time; default {default}.")
             .number(1, from(0), "a number of tokens"),
-        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the probability that a session request is refused at random; {default}, the default, means none is.")
+        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the probability that a session request is refused at random; {default}, the default, means off.")
             .number(-1, from(-1), MS),
         property("connection_throttle_drop_increase", Text, Works, "Added to the probability that a session request is refused at random, when no token is left, from 0 to 1; default {default}.").fraction(0.02),
         property("connection_throttle_drop_decrease", Text, Works, "Subtracted from the probability that a session request is refused at random, when there are enough tokens, from 0 to 1; default {default}.").fraction(0.002),
         property("connection_throttle_decrease_ratio", Text, Works, "There are enough tokens if at most this fraction of them is missing, from 0 to 1; default {default}.").fraction(0.0),
         property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs as many tokens as the keys `connection_throttle_*_session_weight` say, and there are three times as many tokens; default {default}.").flag(false),
-        property("connection_throttle_global_session_weight", Int, Works, "Tokens for a new global session, default {default}; never less than for a local one.")
+        property("connection_throttle_global_session_weight", Int, Works, "Tokens for a new global session, default {default}; a value lower than that for a local one is raised to it.")
             .number(3, from(INT_MIN), "a number of tokens"),
         property("connection_throttle_local_session_weight", Int, Works, "Tokens for a new local session; default {default}.")
             .number(1, from(INT_MIN), "a number of tokens"),
-        property("connection_throttle_renew_session_weight", Int, Works, "Tokens for a session that is resumed, default {default}; never less than for a local one.")
+        property("connection_throttle_renew_session_weight", Int, Works, "Tokens for a session that is resumed, default {default}; a value lower than that for a new local one is raised to it.")
             .number(2, from(INT_MIN), "a number of tokens"),
     ] },
     Section { heading: "Ensemble", keys: &[
         in_file("server.N", Text, Works, "A server of the ensemble; with a single line, the server runs standalone."),
-        in_file("initLimit", Int, Works, "Ticks for which servers with data, if they are a majority, wait for silent ones before they found an ensemble; required for an ensemble.")
+        in_file("initLimit", Int, Works, "Ticks that servers with data, once they are a majority, wait for servers that do not answer, before they found an ensemble; required for an ensemble.")
             .range(from(1), "a number of ticks"),
         in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients, and how old a read may be; required for an ensemble.")
             .range(from(1), "a number of ticks"),
@@ -172,10 +172,10 @@ pub const KEYS: &[Section] = &[
         in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default {default}.").flag(false),
         in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit.")
             .number(0, from(0), "a number of KiB per second, 0 for no limit,"),
-        in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; without it, several servers would each serve alone."),
+        in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; if it were ignored, each server would serve on its own."),
         in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides here, not a quorum of groups."),
         in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight here; there is no weighted quorum."),
-        in_file("oraclePath", Text, Refused(Always), "Refused: two servers need each other; no oracle decides for one of them."),
+        in_file("oraclePath", Text, Refused(Always), "Refused: an ensemble of two needs both servers; no oracle lets one continue alone."),
         in_file("peerType", PeerType, Meaningless, "The list of servers says who is an observer, as in ZooKeeper."),
         in_file("quorumListenOnAllIPs", Bool, NotYet("false"), "Not yet: the port between servers is opened on the host of the server's own line."),
         property("leaderServes", Text, Works, "`no` leaves all clients to the followers."),
@@ -237,7 +237,7 @@ pub const KEYS: &[Section] = &[
         property("ssl.quorum.trustStore.type", Text, Works, "`PEM`; any other type is refused, with the command that converts it."),
         property("ssl.quorum.trustStore.password", Text, Meaningless, PEM),
         property("ssl.quorum.trustStore.passwordPath", Text, Meaningless, PEM),
-        property("ssl.quorum.protocol", Text, Works, "`TLSv1.2` or `TLSv1.3`, which means both."),
+        property("ssl.quorum.protocol", Text, Works, "`TLSv1.2`: only that version; `TLSv1.3`: both versions."),
         property("ssl.quorum.enabledProtocols", Text, Works, "`TLSv1.2`, `TLSv1.3` or both; default both."),
         property("ssl.quorum.ciphersuites", Text, Works, "Java's names; names that are not available are logged."),
         property("ssl.quorum.clientAuth", Text, Works, "`need`, `want` or `none`: whether the connecting server presents a certificate; default need."),
@@ -289,7 +289,7 @@ pub const KEYS: &[Section] = &[
         property("enforce.auth.enabled", Text, Works, "Whether a connection must authenticate first; default {default}.").flag(false),
         property("enforce.auth.schemes", Text, Works, "Schemes that satisfy `enforce.auth.enabled`: digest, ip; any other is refused, because it could not be enforced."),
         property("sessionRequireClientSASLAuth", Text, Refused(IfTrue), "`true` is refused: there is no SASL to require."),
-        property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused; digest, ip and auth are always available, ensemble if its class is named; not yet: x509, sasl; never: key, which is a sample."),
+        property("authProvider.N", Text, Refused(UnknownProvider), "A class that is not ZooKeeper's own is refused. The schemes digest, ip and auth are always available, ensemble only if its class is named. The schemes x509 and sasl are not supported yet; key, which is a sample, is not supported."),
         property("X509AuthenticationProvider.superUser", Text, NotYet(""), NO_TLS),
         property("superUser", Text, NotYet(""), NO_SASL),
         property("superUser.N", Text, NotYet(""), NO_SASL),
@@ -324,7 +324,7 @@ pub const KEYS: &[Section] = &[
         in_file("metricsProvider.numWorkerThreads", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.maxQueueSize", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.workerShutdownTimeoutMs", Text, Meaningless, SUMMARIES),
-        property("admin.enableServer", Text, Works, "Whether commands and `/health` are answered over HTTP; default true. A port in use is a warning, not a failed start."),
+        property("admin.enableServer", Text, Works, "Whether commands and `/health` are answered over HTTP; default true. If the port is in use, the server logs a warning and starts without the AdminServer."),
         property("admin.serverAddress", Text, Better, "Address of the AdminServer; default all, and 127.0.0.1 without a zoo.cfg."),
         property("admin.serverPort", Int, Works, "Port of the AdminServer; default {default}.")
             .number(8080, PORT, "a TCP port"),
@@ -340,7 +340,7 @@ pub const KEYS: &[Section] = &[
             .number(300_000, from(0), MS),
         property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be requested; default {default}.").flag(true),
         property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent to replace the served data; default {default}.").flag(true),
-        property("admin.remote.allowWorld", Text, Works, "Ferrokeeper's own: whether requests that do not come over loopback, or come through a proxy, need no more permission than in ZooKeeper; default {default}.").flag(false),
+        property("admin.remote.allowWorld", Text, Works, "Ferrokeeper's own: with `true`, requests that do not come over loopback, or come through a proxy, need only the permissions that ZooKeeper asks for; default {default}.").flag(false),
         property("pathStats.enabled", Text, Meaningless, PATH_STATS),
         property("pathStats.slotCapacity", Text, Meaningless, PATH_STATS),
         property("pathStats.slotDuration", Text, Meaningless, PATH_STATS),

@@ -46,8 +46,8 @@ fn everything_is_said_at_once_with_file_and_line() {
     let ended = run(&["config", "check", &file, "-Dzookeeper.snapCount=y"]);
     let expected = [
         format!(
-            "REFUSED    [FK0106] {file}:4: oraclePath is refused: two servers need each other; \
-            no oracle decides for one of them."
+            "REFUSED    [FK0106] {file}:4: oraclePath is refused: an ensemble of two needs both \
+             servers; no oracle lets one continue alone."
         ),
         "           Remove oraclePath if you can do without it.".to_owned(),
         format!(
