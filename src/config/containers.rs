@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::settings::Settings;
-use super::value::{any_millis, millis, signed, unsigned};
+use super::value::{millis, signed, unsigned};
 
 /// The pace of their removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub struct Containers {
 impl Containers {
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, ConfigError> {
         let check_interval = millis(settings, "znode.container.checkIntervalMs")?;
-        let key = "znode.container.maxNeverUsedIntervalMs";
-        let never_used = any_millis(settings, key)?;
+        let never_used = signed(settings, "znode.container.maxNeverUsedIntervalMs")?;
         Ok(Self {
             check_interval,
             max_per_minute: unsigned(settings, "znode.container.maxPerMinute")?,
-            max_never_used: (signed(settings, key)? != 0).then_some(never_used),
+            max_never_used: (never_used != 0)
+                .then(|| Duration::from_millis(u64::try_from(never_used).unwrap_or(0))),
         })
     }
 }

@@ -20,8 +20,7 @@ use super::sessions::{self, SessionPasswords};
 use super::settings::Settings;
 use super::throttle::Throttle;
 use super::value::{
-    any_millis, bad_value, kilobytes, limit, millis, native_bool, property_bool, set_number,
-    unsigned,
+    bad_value, kilobytes, limit, millis, native_bool, property_bool, set_number, unsigned,
 };
 use super::whitelist::{FourLetterWords, four_letter_words};
 use super::{ConfigError, Note};
@@ -230,7 +229,7 @@ impl Config {
             snap_size_limit_bytes: kilobytes(settings, "snapSizeLimitInKb")?,
             txn_log_size_limit_bytes: kilobytes(settings, "txnLogSizeLimitInKb")?,
             prealloc_bytes: kilobytes(settings, "preAllocSize")?,
-            fsync_warning_threshold: any_millis(settings, "fsync.warningthresholdms")?,
+            fsync_warning_threshold: millis(settings, "fsync.warningthresholdms")?,
             force_sync: files::force_sync(settings, notes),
             digest_enabled: property_bool(settings, "digest.enabled", notes),
             snap_retain_count: files::snap_retain_count(settings, notes)?,

@@ -75,7 +75,8 @@ pub const KEYS: &[Section] = &[
     Section { heading: "Clients", keys: &[
         in_file("clientPort", Int, Works, "TCP port for clients, unencrypted.")
             .number(0, PORT, "a TCP port"),
-        in_file("clientPortAddress", Text, Works, "Address for `clientPort`; default all, but an empty value means 127.0.0.1, as in ZooKeeper."),
+        in_file("clientPortAddress", Text, Works,
+            "Address for `clientPort`; default all; an empty value means 127.0.0.1, as in ZooKeeper."),
         in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096 (in ZooKeeper 50).")
             .number(-1, from(INT_MIN), "a number of connections"),
         property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default {default}.").flag(false),
@@ -175,7 +176,8 @@ pub const KEYS: &[Section] = &[
         in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; if it were ignored, each server would serve on its own."),
         in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides here, not a quorum of groups."),
         in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight here; there is no weighted quorum."),
-        in_file("oraclePath", Text, Refused(Always), "Refused: an ensemble of two needs both servers; no oracle lets one continue alone."),
+        in_file("oraclePath", Text, Refused(Always),
+            "Refused: an ensemble of two needs both servers; no oracle lets one continue alone."),
         in_file("peerType", PeerType, Meaningless, "The list of servers says who is an observer, as in ZooKeeper."),
         in_file("quorumListenOnAllIPs", Bool, NotYet("false"), "Not yet: the port between servers is opened on the host of the server's own line."),
         property("leaderServes", Text, Works, "`no` leaves all clients to the followers."),

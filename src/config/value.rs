@@ -60,14 +60,10 @@ pub(super) fn port(settings: &Settings, key: &'static str) -> Result<u16, Config
     Ok(u16::try_from(signed(settings, key)?).unwrap_or_default())
 }
 
+/// Milliseconds: less than 0 is 0, and more than 49 days is that.
 pub(super) fn millis(settings: &Settings, key: &'static str) -> Result<Duration, ConfigError> {
-    unsigned(settings, key).map(|millis| Duration::from_millis(millis.into()))
-}
-
-/// Milliseconds of any Java `long`; none is longer than 49 days.
-pub(super) fn any_millis(settings: &Settings, key: &'static str) -> Result<Duration, ConfigError> {
-    let millis = signed(settings, key)?.clamp(0, u32::MAX.into());
-    Ok(Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
+    let millis = u32::try_from(signed(settings, key)?.max(0)).unwrap_or(u32::MAX);
+    Ok(Duration::from_millis(millis.into()))
 }
 
 /// Bytes of a key in KB; zero and less is `None`.
