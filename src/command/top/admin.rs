@@ -1,6 +1,7 @@
 //! An AdminServer as `top` asks it: a GET a connection, and no more of the answer than a bound.
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -51,11 +52,14 @@ fn authority(server: &str) -> io::Result<String> {
     if host.contains('%') {
         return Err(wrong("an IPv6 address with a zone is not supported"));
     }
-    Ok(if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    })
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse::<Ipv6Addr>() {
+        return Ok(format!("[{address}]:{port}"));
+    }
+    match host.contains([':', '[', ']', '/', '?', '#', '@']) {
+        true => Err(wrong("not of the form HOST:PORT")),
+        false => Ok(format!("{host}:{port}")),
+    }
 }
 
 #[cfg(test)]

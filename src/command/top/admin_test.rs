@@ -17,7 +17,9 @@ fn an_address_is_named_as_a_socket_address() {
 /// None of them may be taken for port 80.
 #[test]
 fn an_address_without_a_port_is_refused() {
-    for server in ["zk1.example.org", "127.0.0.1", "[::1]", "", ":8080", "a:b", "a:80808"] {
+    for server in
+        ["zk1.example.org", "127.0.0.1", "[::1]", "", ":8080", "a:b", "a:80808", "::1", "a/b:80"]
+    {
         let error = authority(server).unwrap_err();
         assert_eq!(error.to_string(), "not of the form HOST:PORT", "{server}");
     }

@@ -87,8 +87,9 @@ pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Serv
     let ending = server.ending.clone();
     let place = OpenPlace { connection, server };
     let OpenPlace { connection, server } = &place;
+    let mut inbox = Inbox::new(Arc::clone(server));
     tokio::select! {
-        result = drive(connection, server, Inbox::new(Arc::clone(server))) => {
+        result = drive(connection, server, &mut inbox) => {
             if let Err(error) = result {
                 tracing::debug!(peer = %connection.peer(), %error, "connection lost");
             }
@@ -97,7 +98,7 @@ pub(in crate::server) async fn run(connection: Arc<Connection>, server: Arc<Serv
     }
 }
 
-async fn drive(connection: &Connection, server: &Arc<Server>, mut inbox: Inbox) -> io::Result<()> {
+async fn drive(connection: &Connection, server: &Arc<Server>, inbox: &mut Inbox) -> io::Result<()> {
     let handshake_ends = Instant::now() + server.config.sessionless_timeout;
     let mut last_words: Option<Instant> = None;
     loop {
@@ -129,7 +130,7 @@ async fn drive(connection: &Connection, server: &Arc<Server>, mut inbox: Inbox) 
             | Step::NeedsRoom(_)
             | Step::NeedsRound
             | Step::NeedsAuditRoom(_)) => {
-                let got = get(connection, server, &mut inbox, step, handshake_ends);
+                let got = get(connection, server, inbox, step, handshake_ends);
                 if !Box::pin(got).await? {
                     return Ok(());
                 }

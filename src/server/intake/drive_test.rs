@@ -78,7 +78,7 @@ async fn who_leaves_keeps_no_room_of_the_queue() {
     connection.outbox().end();
     let connection = Arc::new(connection);
     let driving = async {
-        drive(&connection, &server, inbox).await.unwrap();
+        drive(&connection, &server, &mut inbox).await.unwrap();
     };
     let waiting = server.intake.rooms.take(share);
     tokio::select! {
