@@ -160,7 +160,7 @@ FK0231 LATER_VERSION
 FK0232 LOG_GONE
 "The folder of logs is empty, but `ferrokeeper.logged` next to the snapshots says that this server had a log."
 "The server does not start: it would lose every transaction after the snapshot, and would use their zxids for other transactions. (ZooKeeper would do that.) Nothing was changed. Usually the disk of `dataLogDir` is not mounted, or `dataLogDir` was changed or removed; the line says where the log was."
-"Mount the disk or restore the setting. If you moved `dataLogDir` on purpose, move the `log.*` files to the new folder as well. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server, everything after the snapshot is then lost for good; a member of an ensemble loads everything from the others."
+"Mount the disk or restore the setting. If you moved `dataLogDir` on purpose, move the `log.*` files into `version-2` below the new `dataLogDir`. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server, everything after the snapshot is then lost for good; a member of an ensemble loads everything from the others."
 
 FK0233 EPOCH_ABOVE_TERM
 "`acceptedEpoch` is above the term promised in `raft.state`."

@@ -26,9 +26,10 @@ const fn row(of: &'static str, code: u8, meaning: &'static str, remedy: &'static
 #[rustfmt::skip]
 pub(super) const EXIT_CODES: [ExitCode; 16] = [
     row(SERVER, 0, "a clean stop", NOTHING),
-    row(SERVER, 1, "the transaction log could not be written, or the server hit a bug: the last \
-        lines on standard error say which",
-       "Start it again: the server reads back what is on disk."),
+    row(SERVER, 1, "the transaction log could not be written, the server may not take part in its \
+        ensemble, or it hit a bug: the last lines on standard error say which",
+       "Do what `ferrokeeper explain` says of the id in the last lines. Then start the server \
+        again: it reads back what is on disk."),
     row(SERVER, 2, "bad arguments or configuration",
        "Correct what the last lines on standard \
         error name; `ferrokeeper config check` checks a file without a start."),

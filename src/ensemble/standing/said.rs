@@ -3,15 +3,20 @@
 //!
 //! What is told to give up data is told only where that data cannot count.
 
-use std::collections::BTreeMap;
+mod refused;
+mod returning;
+mod sentences;
 
-use super::heard::{blank, busy, empty, voting, without_base};
-use super::{Base, Begins, Busy, Holding, Left, OfLine, Returning, Round, Servers, Standing};
+pub use refused::{Refuses, refused};
+pub use returning::without_any_base;
+
+use self::sentences::{
+    NEITHER_IS_KNOWN, answer_empty, ends_without_base, ends_without_others, holds_up, in_words,
+    majority_wins, silent, started, unmounted, without_vote,
+};
+use super::heard::blank;
+use super::{Begins, Holding, OfLine, Round, Servers, Standing};
 use crate::storage::MOVE_ASIDE;
-
-/// For an operator, after that servers belong to two ensembles.
-const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the \
-    right ones. Move no data away before it is known which ensemble served clients";
 
 impl Round<'_> {
     /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory
@@ -19,6 +24,16 @@ impl Round<'_> {
     #[must_use]
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
+        let begin_anew = format!(
+            "run {marked} on a majority of the servers, each with its own dataDir: THIS LOSES ALL \
+             EARLIER DATA"
+        );
+        let give_a_vote = |server| {
+            format!(
+                "To begin on the data of server {server}, which does not vote, give it a vote in \
+                 the lists"
+            )
+        };
         let (silent, are) = self.silent();
         let unmounted = self.unmounted();
         // Before the marker is spoken of: what it gives up may lie on a disk that is not mounted.
@@ -27,39 +42,7 @@ impl Round<'_> {
             _ => unmounted.clone(),
         };
         if let Some((server, ensemble, of)) = self.asker() {
-            let accepts = self.accepts();
-            let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(ensemble);
-            return match accepts {
-                Some(_) if tries_seat => self.lacks_seat(server, (ensemble, of)),
-                Some(_) => format!(
-                    "server {server} is founding the ensemble and has not asked this one yet, or \
-                     does not know all of its members yet, or has founded it on less data than \
-                     another server has"
-                ),
-                None => self.holds_up().unwrap_or_else(|| {
-                    let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
-                    let own = match is_told {
-                        true => "",
-                        false => ". Check that the disk of this server is mounted",
-                    };
-                    // Where its founder is silent for a moment, a majority with the marker would
-                    // begin on nothing.
-                    let end = match self.may_be_marked() {
-                        true => format!(
-                            ". To join the ensemble of server {server} at once, run {marked}: THIS \
-                             LOSES what this server holds of another ensemble"
-                        ),
-                        false => self.ends_with_all(),
-                    };
-                    format!(
-                        "server {server} asks this empty server to join its ensemble, but {} and \
-                         may belong to another ensemble, of which this server was a member before \
-                         its directory was emptied{own}{unmounted}{}{end}",
-                        self.missing(),
-                        started(&silent)
-                    )
-                }),
-            };
+            return self.is_asked(server, (ensemble, of), (is_late, &marked));
         }
         if let Some(text) = self.is_of_two() {
             return text;
@@ -153,10 +136,7 @@ impl Round<'_> {
                         >= named.map_or(1, |_| self.voters.len().div_ceil(2)) =>
             {
                 let anew = match self.data().next() {
-                    None => format!(
-                        "; to begin with an empty tree, run {marked} on a majority of the servers, \
-                         each with its own dataDir: THIS LOSES ALL EARLIER DATA"
-                    ),
+                    None => format!("; to begin with an empty tree, {begin_anew}"),
                     Some(_) => String::new(),
                 };
                 format!(
@@ -172,16 +152,12 @@ impl Round<'_> {
             (false, None) => {
                 let end = match self.data().next() {
                     None => format!(
-                        "Only if what {silent} had is not needed, begin with an empty tree: run \
-                         {marked} on a majority of the servers, each with its own dataDir: THIS \
-                         LOSES ALL EARLIER DATA"
+                        "Only if what {silent} had is not needed, begin with an empty tree: \
+                         {begin_anew}"
                     ),
                     // Where that is silent for a moment, a majority with the marker would begin
                     // without it.
-                    Some((server, _)) => format!(
-                        "To begin on the data of server {server}, which does not vote, give it a \
-                         vote in the lists"
-                    ),
+                    Some((server, _)) => give_a_vote(server),
                 };
                 format!(
                     "{silent} {are} not answer and may have data{}{}. {end}",
@@ -207,7 +183,7 @@ impl Round<'_> {
             (true, Some(_)) if !self.may_begin(is_late) && self.may_begin(true) => {
                 format!(
                     "the servers with data wait for initLimit at most, and then begin without \
-                    it{unmounted}"
+                     what an empty server may have on a disk that is not mounted{unmounted}"
                 )
             }
             (true, Some(server)) if !self.may_begin(is_late) => format!(
@@ -218,17 +194,49 @@ impl Round<'_> {
                 "all voters are empty, and db.autocreate=false: check that their disks are \
                  mounted. {}",
                 match self.data().next() {
-                    None => format!(
-                        "If there is to be no data, run {marked} on a majority of the servers, \
-                         each with its own dataDir: THIS LOSES ALL EARLIER DATA"
-                    ),
-                    Some((server, _)) => format!(
-                        "To begin on the data of server {server}, which does not vote, give it a \
-                         vote in the lists"
-                    ),
+                    None => format!("If there is to be no data, {begin_anew}"),
+                    Some((server, _)) => give_a_vote(server),
                 }
             ),
             (true, _) => format!("all voters have answered, but {}", self.founder()),
+        }
+    }
+
+    /// For an operator, where a server asks this one to join the ensemble that it founds.
+    fn is_asked(&self, server: u8, of: (u64, OfLine), (is_late, marked): (bool, &str)) -> String {
+        let accepts = self.accepts();
+        let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(of.0);
+        match accepts {
+            Some(_) if tries_seat => self.lacks_seat(server, of),
+            Some(_) => format!(
+                "server {server} is founding the ensemble and has not asked this one yet, or \
+                 does not know all of its members yet, or has founded it on less data than \
+                 another server has"
+            ),
+            None => self.holds_up().unwrap_or_else(|| {
+                let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
+                let own = match is_told {
+                    true => "",
+                    false => ". Check that the disk of this server is mounted",
+                };
+                // Where its founder is silent for a moment, a majority with the marker would
+                // begin on nothing.
+                let end = match self.may_be_marked() {
+                    true => format!(
+                        ". To join the ensemble of server {server} at once, run {marked}: THIS \
+                         LOSES what this server had in another ensemble"
+                    ),
+                    false => self.ends_with_all(),
+                };
+                format!(
+                    "server {server} asks this empty server to join its ensemble, but {} and \
+                     may belong to another ensemble, of which this server was a member before \
+                     its directory was emptied{own}{}{}{end}",
+                    self.missing(),
+                    self.unmounted(),
+                    started(&self.silent().0)
+                )
+            }),
         }
     }
 
@@ -538,425 +546,5 @@ impl Round<'_> {
                  list of this server: correct the list that is wrong"
             ))
         })
-    }
-}
-
-impl Returning<'_> {
-    /// For an operator: the marker on as many that are blank as are needed, and never on a majority
-    /// of the voters, which would begin on nothing as soon as no member answers.
-    fn ends_with_marker(&self) -> String {
-        let mut marks = blank(self.voters, self.others);
-        for server in marks.clone().into_iter().rev() {
-            let fewer: Vec<u8> = marks.iter().copied().filter(|its| *its != server).collect();
-            if self.may_go_on_with(&fewer) {
-                marks = fewer;
-            }
-        }
-        let is_marked = |server: &&u8| match self.others.get(server) {
-            Some(Standing::Before(its)) => its.begins == Begins::Marked,
-            _ => false,
-        };
-        let marked = self.voters.iter().filter(is_marked).count() + marks.len();
-        if marks.is_empty() || !self.may_go_on_with(&marks) || marked > self.voters.len() / 2 {
-            return String::new();
-        }
-        format!(
-            ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of \
-             no other server: THIS LOSES what {marks} had",
-            marks = in_words(&marks)
-        )
-    }
-
-    /// What ends a wait that nobody else can end.
-    pub(super) fn ends_without_others(&self) -> String {
-        let Left { ensemble, of } = self.left;
-        // The term of the founding has no other record than its first.
-        let has_begun = of.last & 0xffff_ffff > 1 || of.term > term_of(of.last);
-        let (id, asks, configured_at) = (0, Vec::new(), 0);
-        let member = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
-        ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
-    }
-
-    /// For an operator of a member that took part and has no leader, if those who answer are no
-    /// majority: for whom it waits.
-    #[must_use]
-    pub fn lost_majority(&self) -> Option<String> {
-        let fellows = || {
-            let others = self.others.iter().filter_map(|(server, its)| match its {
-                Standing::Member { ensemble, of, .. } if *ensemble == self.left.ensemble => {
-                    Some((*server, *ensemble, *of))
-                }
-                _ => None,
-            });
-            others.chain([(self.own, self.left.ensemble, self.left.of)])
-        };
-        let lacking = fellows().filter(|its| its.2.lacks_vote).map(|its| its.0);
-        let lacking = without_vote(lacking.filter(|it| self.voters.contains(it)));
-        let (silent, are) = silent(self.own, self.voters, self.others);
-        let busy = holds_up(busy(self.voters, self.others), (silent.clone(), are));
-        let start = match silent.as_str() {
-            "" => String::new(),
-            _ => format!(": start {silent}"),
-        };
-        (!self.left.of.is_majority(voting(fellows()))).then(|| {
-            busy.unwrap_or_else(|| {
-                format!(
-                    "no majority of its ensemble answers{start}{lacking}{}{}{}",
-                    answer_empty(&empty(self.voters, self.others)),
-                    unmounted(&blank(self.voters, self.others)),
-                    self.ends_without_others()
-                )
-            })
-        })
-    }
-
-    /// For an operator: for whom it waits, and why.
-    #[must_use]
-    pub fn waits_for(&self) -> String {
-        let (silent, are) = silent(self.own, self.voters, self.others);
-        if let Some(text) = holds_up(busy(self.voters, self.others), (silent.clone(), are)) {
-            return text;
-        }
-        let has_left = |(server, its): (&u8, &Standing)| match its {
-            Standing::Before(its) if its.left.is_some() => Some(*server),
-            _ => None,
-        };
-        if let Some(text) = without_any_base(self.own, self.left, self.voters, self.others) {
-            return text;
-        }
-        let left = self.others.iter().find_map(has_left);
-        let (start, end) = match (silent.as_str(), left) {
-            (_, Some(_)) => (majority_wins(&silent), self.ends_without_others()),
-            ("", None) => (String::new(), self.ends_without_others()),
-            _ => (format!(": start {silent}"), self.ends_without_others()),
-        };
-        let end = unmounted(&blank(self.voters, self.others)) + &end + &self.ends_with_marker();
-        match left {
-            Some(server) => format!(
-                "ZooKeeper has gone on with the data of server {server}, and not with that of this \
-                 server. {start}{end}"
-            ),
-            None => format!("no majority of its ensemble answers{start}{end}"),
-        }
-    }
-}
-
-/// For an operator, if voters are busy. After them, who does not answer.
-fn holds_up(
-    busy: impl Iterator<Item = (u8, Busy)>,
-    (silent, are): (String, &str),
-) -> Option<String> {
-    let busy = busy.map(|(server, busy)| match busy {
-        Busy::Reads => format!("server {server} still reads its data directory"),
-        Busy::Joins => format!("server {server} is joining or founding an ensemble"),
-    });
-    let busy: Vec<String> = busy.collect();
-    let silent = match silent.as_str() {
-        "" => String::new(),
-        _ => format!(". In addition, {silent} {are} not answer: start the silent servers"),
-    };
-    (!busy.is_empty()).then(|| {
-        format!(
-            "{}; this server waits as long as that takes. The log of the other server shows the \
-             progress. If a server hangs, stop it{silent}",
-            busy.join(", ")
-        )
-    })
-}
-
-/// For an operator, a sentence after who is silent; nothing if nobody is.
-fn started(silent: &str) -> String {
-    let whose = match silent {
-        "" => return String::new(),
-        one if one.starts_with("server ") => "its data directory",
-        _ => "the data directory of one",
-    };
-    format!(
-        ". Start {silent}. If {whose} is lost, start that server with an empty directory, unless \
-         its own log says otherwise"
-    )
-}
-
-/// How a server refuses what this one asks of it, for an operator: after which server it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refuses {
-    /// In words.
-    pub said: String,
-    /// The two belong to two ensembles: there may be nothing to correct.
-    pub is_of_another: bool,
-}
-
-impl From<String> for Refuses {
-    fn from(said: String) -> Self {
-        Self { said, is_of_another: false }
-    }
-}
-
-/// For an operator, if servers refuse what this one asks of them, each with what it says of that:
-/// until that is mended, nobody knows what they hold, and nothing is given up.
-#[must_use]
-pub fn refused(
-    own: u8,
-    voters: &[u8],
-    others: &BTreeMap<u8, Standing>,
-    refusals: &BTreeMap<u8, Refuses>,
-) -> Option<String> {
-    let counts = |server: &u8| voters.contains(server) || others.contains_key(server);
-    let refused: Vec<_> = refusals.iter().filter(|its| counts(its.0)).collect();
-    let all: Vec<String> =
-        refused.iter().map(|(server, why)| format!("server {server} {}", why.said)).collect();
-    let may_count = |its: &&(&u8, &Refuses)| !others.contains_key(its.0) && !its.1.is_of_another;
-    let correct = match refused.iter().any(|its| may_count(&its)) {
-        true => ". Correct that first: the data there may be needed",
-        false => "",
-    };
-    let of_another = match refused.iter().any(|its| its.1.is_of_another) {
-        true => {
-            ". If that is not the reason, check that the lists name the right servers. Move no \
-             data away before it is known which ensemble served clients"
-        }
-        false => "",
-    };
-    let is_silent = |server: &u8| {
-        *server != own && !others.contains_key(server) && !refusals.contains_key(server)
-    };
-    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
-    let besides = match silent.as_slice() {
-        [] => String::new(),
-        [_] => format!(". In addition, {} does not answer: start it", in_words(&silent)),
-        _ => format!(". In addition, {} do not answer: start them", in_words(&silent)),
-    };
-    (!all.is_empty()).then(|| format!("{}{correct}{of_another}{besides}", all.join("; ")))
-}
-
-/// For an operator, where a minority went on as members and another one with ZooKeeper: what to do
-/// first.
-fn majority_wins(silent: &str) -> String {
-    match silent {
-        "" => "The data held by a majority wins, and neither version has a majority".to_owned(),
-        _ => format!("The data held by a majority wins{}", started(silent)),
-    }
-}
-
-/// For an operator, after what answers: members that do not vote.
-fn without_vote(servers: impl Iterator<Item = u8>) -> String {
-    let servers: Vec<u8> = servers.collect();
-    match servers.as_slice() {
-        [] => String::new(),
-        [_] => format!(
-            ". {} does not vote: its directory was emptied, or it has just joined",
-            capital(&servers)
-        ),
-        _ => format!(
-            ". {} do not vote: their directories were emptied, or they have just joined",
-            capital(&servers)
-        ),
-    }
-}
-
-/// The same at the beginning of a sentence.
-fn capital(servers: &[u8]) -> String {
-    in_words(servers).replacen('s', "S", 1)
-}
-
-/// The term of a record.
-fn term_of(zxid: i64) -> u64 {
-    u64::try_from(zxid >> 32).unwrap_or(0)
-}
-
-/// For an operator, beside members of an ensemble that has no majority: what ends that where all
-/// others are lost. `all` are those that answer, and this server. Emptied is only who is silent or
-/// has nothing that counts.
-fn ends_without_others<'a>(
-    (ensemble, of): (u64, OfLine),
-    all: impl Iterator<Item = (&'a u8, &'a Standing)>,
-) -> String {
-    let has_left = |left: &Left| {
-        left.of.line == of.line && !of.is_later_than(&left.of) || left.ensemble == ensemble
-    };
-    // A majority founded without it.
-    let is_of_before = |left: &Left| of.is_later_than(&left.of);
-    let (mut belonged, mut newest, mut kept) = (Vec::new(), (0, 0, 0), Vec::new());
-    let (mut begun, mut counted, mut foreign, mut another) = (false, 0, Vec::new(), None);
-    for (server, its) in all {
-        match its {
-            Standing::Member { ensemble: its, has_begun, of, .. } if *its == ensemble => {
-                begun |= has_begun;
-                belonged.push(*server);
-                newest = newest.max((of.last >> 32, of.last, *server));
-            }
-            Standing::Before(Holding { left: Some(left), base, .. }) if has_left(left) => {
-                belonged.push(*server);
-                newest = newest.max((base.epoch, base.zxid, *server));
-            }
-            Standing::Before(Holding { left: Some(left), .. }) if is_of_before(left) => {}
-            Standing::Before(its) if its.base.is_empty() => {}
-            Standing::Before(its) if its.left.is_none() && its.detached == Some(ensemble) => {
-                counted += 1;
-                kept.push(*server);
-            }
-            Standing::Before(its) => foreign.push((*server, its.base)),
-            Standing::Member { ensemble: its, of: other, .. } if !of.is_later_than(other) => {
-                another = another.or(Some((*server, *its)));
-            }
-            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => {
-                kept.push(*server);
-            }
-        }
-    }
-    if let Some((server, another)) = another {
-        return format!(
-            ". Server {server} belongs to another ensemble, {another:016x}{NEITHER_IS_KNOWN}"
-        );
-    }
-    if begun && let Some((server, Base { epoch, zxid, .. })) = foreign.first() {
-        let (epoch_there, zxid_there, member) = newest;
-        return format!(
-            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not \
-             belong to that ensemble, and server {member} holds the ensemble's data up to zxid \
-             {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop \
-             server {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first \
-             which data is right"
-        );
-    }
-    // What was founded on less acknowledged nothing: then all data counts.
-    counted += foreign.len();
-    kept.extend(foreign.iter().map(|its| its.0));
-    belonged.sort_unstable();
-    kept.sort_unstable();
-    let but = match kept.as_slice() {
-        [] => String::new(),
-        kept => format!(" but {}", in_words(kept)),
-    };
-    let newest = match belonged.len() + counted {
-        1 => "what it has",
-        _ => "the newest data of these",
-    };
-    format!(
-        ". If the data of all others is lost for good, {}. Start all others{but} with empty \
-         directories, and keep what was in their old ones: {newest} is then used",
-        leave_together(&belonged)
-    )
-}
-
-/// For an operator: what these servers are to do.
-fn leave_together(servers: &[u8]) -> String {
-    let (place, them) = match servers.len() {
-        1 => ("its dataDir", "it"),
-        2 => ("the dataDir of both", "them"),
-        _ => ("the dataDir of each", "them"),
-    };
-    let words = in_words(servers);
-    format!("stop {words}, run `ferrokeeper data leave` on {place}, and start {them} again")
-}
-
-/// The same for an operator, after to what they belong: what they held before, if they `held`
-/// anything, lies in their directories. If not, `empty` are those who answer that they are empty,
-/// of which one may have a disk that is not mounted, and somebody may have data that belongs to
-/// none.
-fn ends_without_base(
-    members: &[u8],
-    silent: &str,
-    unmounted: &str,
-    held: bool,
-    (empty, has_data): &(Vec<u8>, bool),
-) -> String {
-    let (it, has) = if let [_] = members { ("it", "what it") } else { ("them", "what they") };
-    if !held {
-        let start = match silent {
-            "" => String::new(),
-            _ => format!(". Start {silent} with the data that was there"),
-        };
-        let (words, leave) = (in_words(members), leave_together(members));
-        let end = match has_data {
-            true => format!("{leave}: the newest data of the others is then used"),
-            false => format!("to begin with an empty tree, {leave}"),
-        };
-        return format!(
-            "{words} never received the data that the ensemble was founded on, and hold no other \
-             data{start}{}{unmounted}. Only if the directories of all other members are lost for \
-             good, and no folder before-... next to theirs holds what is needed, {end}",
-            answer_empty(empty)
-        );
-    }
-    format!(
-        "{} never received the data that the ensemble was founded on, and no server that could \
-         give it to {it} answers{}{unmounted}. If the directories of all other members are lost \
-         for good, {}: {has} held before joining that ensemble is then used again",
-        in_words(members),
-        started(silent),
-        leave_together(members)
-    )
-}
-
-/// For an operator of the member `own` of an ensemble, to which nothing of what that was founded on
-/// has come, if it has not to any other one that answers either, and nobody says later what it has.
-#[must_use]
-pub fn without_any_base(
-    own: u8,
-    left: Left,
-    voters: &[u8],
-    others: &BTreeMap<u8, Standing>,
-) -> Option<String> {
-    let members = without_base(Some(own), left.ensemble, others)?;
-    let is_held_up = busy(voters, others).next().is_some();
-    let (silent, _) = silent(own, voters, others);
-    let has_held = |its: &Standing| match its {
-        Standing::Member { ensemble, of, .. } => *ensemble == left.ensemble && of.held,
-        _ => false,
-    };
-    let held = left.of.held || others.values().any(has_held);
-    let has_data =
-        others.values().any(|its| matches!(its, Standing::Before(its) if !its.base.is_empty()));
-    let (unmounted, empty) = (unmounted(&blank(voters, others)), empty(voters, others));
-    let end = ends_without_base(&members, &silent, &unmounted, held, &(empty, has_data));
-    (left.of.lacks_base && !is_held_up)
-        .then(|| format!("this server belongs to an ensemble, and {end}"))
-}
-
-/// Who of the voters has not answered, in words, with their verb.
-fn silent(own: u8, voters: &[u8], others: &BTreeMap<u8, Standing>) -> (String, &'static str) {
-    let is_silent = |server: &u8| *server != own && !others.contains_key(server);
-    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
-    (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
-}
-
-/// A sentence to end with about servers that are empty, where one should have data.
-fn answer_empty(empty: &[u8]) -> String {
-    let words = in_words(empty);
-    match empty.len() {
-        0 => String::new(),
-        1 => {
-            format!(". But {words} answers with an empty directory: check that its disk is mounted")
-        }
-        _ => format!(
-            ". But {words} answer with empty directories: check that their disks are mounted"
-        ),
-    }
-}
-
-/// A sentence to end with about servers that are blank.
-fn unmounted(blank: &[u8]) -> String {
-    let words = in_words(blank);
-    match blank.len() {
-        0 => String::new(),
-        1 => format!(
-            ". The directory of {words} is empty, with db.autocreate=false: check that its disk is \
-             mounted"
-        ),
-        _ => format!(
-            ". The directories of {words} are empty, with db.autocreate=false: check that their \
-             disks are mounted"
-        ),
-    }
-}
-
-/// Servers as an operator calls them; nothing for none.
-fn in_words(servers: &[u8]) -> String {
-    let servers: Vec<String> = servers.iter().map(u8::to_string).collect();
-    match servers.as_slice() {
-        [] => String::new(),
-        [one] => format!("server {one}"),
-        [first @ .., last] => format!("servers {} and {last}", first.join(", ")),
     }
 }

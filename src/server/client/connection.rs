@@ -1,8 +1,7 @@
 //! One client connection: its socket, its outbox, its session, and what is with the orderer.
 //!
 //! A task of the room `intake` drives it. The orderer puts answers and events into the outbox from
-//! its
-//! own thread and tries the socket itself.
+//! its own thread and tries the socket itself.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

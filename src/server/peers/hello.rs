@@ -5,19 +5,16 @@
 //! hello    "ferrokpr", length of the rest u32, lowest version u32, highest version u32,
 //!          21 zeros, has a secret u8, nonce 32; later versions may add to it
 //! answer   length of a reason u32 and the reason, or 0, version u32, has a secret u8, nonce 32
-//!          if both have a secret:
-//! proof    32, of the caller
+//! proof    this and the next if both have a secret: 32, of the caller
 //! answer   length of a reason u32 and the reason, or 0 and the proof of the called, 32
 //!          then, with or without one:
 //! caller   length u32, purpose u32, number of the called server u8, process u64, id u64,
 //!          ensemble u64, term u64, last entry u64; with a secret a proof over all of it, 32
-//! called   0 u8 and the same of itself; or why the caller is refused u8, length of the
-//!          reason u32 and the reason
+//! called   0 u8 and the same of itself; or why not u8, length of the reason u32 and the reason
 //! ```
 //!
 //! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0.
-//! The zeros are what version 3 said there of the caller: it finds out from such a hello that the
-//! versions differ.
+//! The zeros are for version 3, which reads the caller there and finds that the versions differ.
 
 use std::io;
 use std::net::SocketAddr;

@@ -800,9 +800,8 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
     let acceptance = Acceptance { founder: 1, ensemble: 7, newest, configured_at: 0 };
     common.introduction.lock().accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
-    assert!(
-        matches!(belong(1, 7).await, FoundingAnswer::NotYet(reason) if reason.contains("newer"))
-    );
+    let answer = belong(1, 7).await;
+    assert!(matches!(answer, FoundingAnswer::NotYet(reason) if reason.contains("newer")));
     // Another process was reached as the founder: this one may have lost its place.
     common.introduction.lock().accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
     assert_eq!(belong(1, 7).await, FoundingAnswer::Elsewhere);

@@ -43,13 +43,8 @@ pub(super) fn put_question(out: &mut BytesMut, question: &Question) {
 
 pub(super) fn put_answer(out: &mut BytesMut, answer: &FoundingAnswer) {
     match answer {
-        FoundingAnswer::Standing(Standing::Before(Holding {
-            base,
-            begins,
-            names,
-            left,
-            detached,
-        })) => {
+        FoundingAnswer::Standing(Standing::Before(holding)) => {
+            let Holding { base, begins, names, left, detached } = holding;
             out.put_u8(1);
             put_base(out, *base);
             out.put_u8(match begins {

@@ -45,13 +45,13 @@ type Case = (&'static str, fn(&mut Tree), Request<'static>, bool);
 fn cases() -> Vec<Case> {
     vec![
         ("version too high",
-           |tree| tree.corrupt("/x", |stat| stat.version += 0x100), set_data("/x"), true),
+            |tree| tree.corrupt("/x", |stat| stat.version += 0x100), set_data("/x"), true),
         ("version too low",
-           |tree| tree.corrupt("/x", |stat| stat.version -= 7), set_data("/x"), true),
+            |tree| tree.corrupt("/x", |stat| stat.version -= 7), set_data("/x"), true),
         ("cversion too high",
-           |tree| tree.corrupt("/", |stat| stat.cversion += 0x40), create("/y"), true),
+            |tree| tree.corrupt("/", |stat| stat.cversion += 0x40), create("/y"), true),
         ("cversion too low",
-           |tree| tree.corrupt("/", |stat| stat.cversion -= 1), create("/y"), true),
+            |tree| tree.corrupt("/", |stat| stat.cversion -= 1), create("/y"), true),
         ("a znode lost", |tree| lose(tree, "/x"), create("/x"), true),
         ("a znode too many", |tree| add(tree, "/z"), set_data("/z"), true),
         // What was wrong is deleted.
