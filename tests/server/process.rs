@@ -129,7 +129,7 @@ impl Server {
     /// words before that.
     fn is_up(&self) -> bool {
         let config = fs::read_to_string(self.config()).expect("zoo.cfg");
-        let is_member = config.contains("\nserver.");
+        let is_member = config.lines().filter(|line| line.starts_with("server.")).count() > 1;
         self.answer("ruok").is_some_and(|text| text == "imok")
             && (is_member || self.answer("srvr").is_some_and(|text| text.contains("Mode: ")))
     }

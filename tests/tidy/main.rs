@@ -2,8 +2,7 @@
 //! line may be.
 //!
 //! `exceptions.txt` lists what is longer today, with its length and the reason. A line of it may
-//! only
-//! be taken out or get a smaller number.
+//! only be taken out or get a smaller number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -165,7 +164,8 @@ fn exceptions() -> Exceptions {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
-            let (what, reason) = line.split_once(": ").unwrap_or((line, ""));
+            let (what, reason) =
+                line.split_once(": ").unwrap_or_else(|| (line.trim_end_matches(':'), ""));
             let words: Vec<&str> = what.split(' ').collect();
             let [limit, length, place] = words[..] else { panic!("{line}") };
             let length = length.parse().expect("a length");
