@@ -210,7 +210,7 @@ FK0257 LOG_UNTOLD
 FK0258 SESSION_PASSWORDS_DIFFER
 "`sessions.passwords` asks for a different kind of session password than the directory or the ensemble uses; the line says which kind is in effect, and how many open sessions have such passwords."
 "The server starts, and no session ends because of it: the setting in zoo.cfg counts only when a directory or an ensemble begins, and `session.key` stays as long as an open session depends on it."
-"To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `ferrokeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations.md. Or set zoo.cfg to the kind that is in effect."
+"To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `ferrokeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations/peers.md. Or set zoo.cfg to the kind that is in effect."
 
 FK0259 OLD_NAME
 "A file in the directory has the name, or the header, that it had before this product was called ferrokeeper."

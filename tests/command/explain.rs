@@ -119,8 +119,8 @@ fn the_documentation_has_every_error_code() {
     let (errors, _) = table.split_once("\n\n").expect("two tables");
     assert!(errors.lines().count() > 30, "{errors}");
     assert!(
-        page("operations.md").contains(&format!("\n{errors}\n\n")),
-        "docs/operations.md differs from\n{errors}"
+        page("operations/errors.md").contains(&format!("\n{errors}\n\n")),
+        "docs/operations/errors.md differs from\n{errors}"
     );
 }
 
@@ -136,7 +136,7 @@ fn the_documentation_has_every_message_and_no_other() {
 
 #[test]
 fn the_documentation_has_every_exit_code() {
-    let page = page("operations.md");
+    let page = page("operations/errors.md");
     let rows = rows();
     // The table's header, and whose exit codes it has.
     for (header, of) in [

@@ -1,5 +1,5 @@
-//! What README.md and docs/operations.md tell their reader to type works as it stands there, with
-//! the output that they show.
+//! What README.md and the pages of docs/operations tell their reader to type works as it stands
+//! there, with the output that they show.
 
 mod page;
 mod terminal;
@@ -45,38 +45,81 @@ const README: [(&str, Wish); 5] = [
     ("create /hello world", Wish::Typed("NodeChildrenChanged")),
 ];
 
-const OPERATIONS: [(&str, Wish); 10] = [
+/// The folder of the pages.
+const PAGES: &str = "docs/operations";
+
+/// Each page, with its wishes. It runs on its own: its reader may have read no other.
+const OPERATIONS: [(&str, &[(&str, Wish)]); 15] = [
     (
-        "ferrokeeper server                          # 127.0.0.1:2181, data in ./ferrokeeper-data",
-        Wish::NotRun("three ways to start one server"),
+        "start-and-stop.md",
+        &[
+            (
+                "ferrokeeper server                          # 127.0.0.1:2181, data in \
+                 ./ferrokeeper-data",
+                Wish::NotRun("three ways to start one server"),
+            ),
+            (
+                "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: \
+                 session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\t\
+                 znode=/a\tznode_type=persistent\tresult=success",
+                Wish::NotRun("a line of a log"),
+            ),
+        ],
     ),
     (
-        "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: \
-         session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\t\
-         znode_type=persistent\tresult=success",
-        Wish::NotRun("a line of a log"),
+        "configuration.md",
+        &[("$ ferrokeeper config check zoo.cfg", Wish::Given(a_refused_configuration))],
     ),
-    ("$ ferrokeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),
-    ("$ ferrokeeper log show /var/lib/zookeeper --path /eph", Wish::Given(zookeepers_directory)),
-    ("$ ferrokeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log)),
+    ("keys.md", &[]),
+    ("limits.md", &[]),
     (
-        "$ ferrokeeper backup /var/lib/zookeeper /var/backups/monday",
-        Wish::Given(zookeepers_directory),
+        "tools.md",
+        &[(
+            "$ ferrokeeper log show /var/lib/zookeeper --path /eph",
+            Wish::Given(zookeepers_directory),
+        )],
     ),
-    ("$ ferrokeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration)),
+    ("damage.md", &[("$ ferrokeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log))]),
     (
-        "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo srvr | \
-         nc 127.0.0.1 2181",
-        Wish::Given(a_server),
+        "backup.md",
+        &[
+            (
+                "$ ferrokeeper backup /var/lib/zookeeper /var/backups/monday",
+                Wish::Given(zookeepers_directory),
+            ),
+            (
+                "$ curl -s -D headers -H 'Authorization: digest super:secret' \
+                 localhost:8080/commands/snapshot -o snapshot",
+                Wish::Given(a_server),
+            ),
+        ],
     ),
     (
-        "$ curl -s -D headers -H 'Authorization: digest super:secret' \
-         localhost:8080/commands/snapshot -o snapshot",
-        Wish::Given(|_| ()),
+        "migration.md",
+        &[("$ ferrokeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration))],
     ),
     (
-        "(umask 077; openssl rand -base64 48 >/etc/ferrokeeper/secret)",
-        Wish::NotRun("writes into /etc"),
+        "monitoring.md",
+        &[(
+            "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo \
+             srvr | nc 127.0.0.1 2181",
+            Wish::Given(a_server),
+        )],
+    ),
+    (
+        "admin-server.md",
+        &[("$ curl -s localhost:8080/commands              # links to all", Wish::Given(a_server))],
+    ),
+    ("errors.md", &[]),
+    ("ensemble.md", &[]),
+    ("founding.md", &[]),
+    ("change-servers.md", &[]),
+    (
+        "peers.md",
+        &[(
+            "(umask 077; openssl rand -base64 48 >/etc/ferrokeeper/secret)",
+            Wish::NotRun("writes into /etc"),
+        )],
     ),
 ];
 
@@ -117,10 +160,10 @@ fn a_server(terminals: &mut Terminals) {
     terminals.serve("ferrokeeper server");
 }
 
-/// Runs a block; panics with the reason where it does not work.
+/// Runs a block of a page; panics with the reason where it does not work.
 #[expect(clippy::print_stderr, reason = "what was not run is said")]
-fn run(block: &Block, wish: Option<&Wish>, terminals: &mut Terminals) {
-    let at = format!("line {}", block.line);
+fn run(page: &str, block: &Block, wish: Option<&Wish>, terminals: &mut Terminals) {
+    let at = format!("{page}, line {}", block.line);
     if let Some(Wish::Given(prepare)) = wish {
         prepare(terminals);
     }
@@ -162,7 +205,7 @@ fn run_page(path: &str, wishes: &[(&str, Wish)], terminals: &mut Terminals) {
     }
     for block in &blocks {
         let wish = wishes.iter().find(|(first_line, _)| block.first_line() == *first_line);
-        run(block, wish.map(|(_, wish)| wish), terminals);
+        run(path, block, wish.map(|(_, wish)| wish), terminals);
     }
 }
 
@@ -181,7 +224,24 @@ fn the_readme_works_as_it_stands() {
 #[test]
 fn the_procedures_of_operations_work_as_they_stand() {
     in_a_world_of_its_own("the_procedures_of_operations_work_as_they_stand", |terminals| {
-        run_page("docs/operations.md", &OPERATIONS, terminals);
-        assert!(terminals.interrupt(), "SIGINT stops the server");
+        for (page, wishes) in OPERATIONS {
+            run_page(&format!("{PAGES}/{page}"), wishes, terminals);
+            terminals.begin_anew();
+        }
     });
+}
+
+#[test]
+fn every_page_of_operations_is_run() {
+    let entries = fs::read_dir(repository().join(PAGES)).expect("the folder of the pages");
+    let mut there: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    let mut run = OPERATIONS.map(|(page, _)| page);
+    run.sort_unstable();
+    assert_eq!(run[..], there[..], "OPERATIONS lacks a page, or has one too many");
+
+    let index = fs::read_to_string(repository().join("docs/operations.md")).expect("the index");
+    assert!(blocks(&index).is_empty(), "a block in docs/operations.md would not be run");
 }

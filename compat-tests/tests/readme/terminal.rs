@@ -124,6 +124,15 @@ impl Terminals {
         program.signal("INT");
         program.finish().0
     }
+
+    /// Ends what runs on, and continues in another folder.
+    pub(crate) fn begin_anew(&mut self) {
+        while let Some((name, _)) = self.running.last() {
+            let name = name.clone();
+            assert!(self.interrupt(), "Ctrl-C stops {name}");
+        }
+        *self = Self::open();
+    }
 }
 
 fn wait_for(program: &mut Program, words: &str) {
