@@ -1,6 +1,9 @@
-//! `docs/guarantees.md`: the tests that it names are there.
+//! The documents: the tests that `docs/guarantees.md` names are there, and every link leads to a
+//! file and to a heading in it.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use compat_tests::named_test::{has_part, source_of};
 use compat_tests::repository;
@@ -57,4 +60,145 @@ fn a_name_and_its_part_are_read_and_what_does_not_exist_is_found_out() {
     assert_eq!(check(good, Some("the timeout is clamped")), Ok(()));
     assert!(check(good, Some("the timeout is clamp")).is_err());
     assert!(check("compat-tests::guarantees::order::nothing", None).is_err());
+}
+
+/// The lines of a page that are in none of its blocks.
+fn outside_blocks(page: &str) -> Vec<&str> {
+    let mut in_block = false;
+    let mut lines = Vec::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Where the links of a page lead within the repository. What looks like one in code is none.
+fn links(page: &str) -> Vec<String> {
+    let text = outside_blocks(page).join("\n");
+    let without_code: Vec<&str> = text.split('`').step_by(2).collect();
+    let without_code = without_code.join("`");
+    let targets = without_code.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.to_owned()).filter(|target| !target.contains("://")).collect()
+}
+
+/// The anchors of a page: those that GitHub makes of its headings, and those that it sets itself.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for line in outside_blocks(page) {
+        let heading = line.trim_start_matches('#');
+        if heading.len() < line.len() && heading.starts_with(' ') {
+            let anchor = anchor(heading);
+            // One that is there already gets a number.
+            let numbered = (1..).map(|number| format!("{anchor}-{number}"));
+            let mut names = std::iter::once(anchor.clone()).chain(numbered);
+            anchors.extend(names.find(|name| !anchors.contains(name)));
+        }
+        let set = line.split("<a id=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+        anchors.extend(set.map(|(anchor, _)| anchor.to_owned()));
+    }
+    anchors
+}
+
+/// GitHub's anchor of a heading: lower case, a hyphen for each space, no punctuation.
+fn anchor(heading: &str) -> String {
+    let kept = |letter: &char| letter.is_alphanumeric() || " -_".contains(*letter);
+    heading.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+}
+
+/// Follows a link of the page with this path.
+fn follow(path: &Path, page: &str, link: &str) -> Result<(), String> {
+    let (file, anchor) = match link.split_once('#') {
+        Some((file, anchor)) => (file, Some(anchor)),
+        None => (link, None),
+    };
+    let there = if file.is_empty() {
+        page.to_owned()
+    } else {
+        let target = path.parent().expect("a page is in a folder").join(file);
+        fs::read_to_string(target)
+            .map_err(|error| format!("{}: {link}: {error}", path.display()))?
+    };
+    match anchor {
+        Some(anchor) if !anchors(&there).contains(anchor) => {
+            Err(format!("{}: {link}: no such heading", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of pages") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            pages_below(&path, pages);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_to_a_heading_in_it() {
+    let mut pages = ["README.md", "CONTRIBUTING.md"].map(|name| repository().join(name)).to_vec();
+    pages_below(&repository().join("docs"), &mut pages);
+    let (mut followed, mut wrong) = (0, Vec::new());
+    for path in &pages {
+        let page = fs::read_to_string(path).expect("the page");
+        let links = links(&page);
+        followed += links.len();
+        wrong.extend(links.iter().filter_map(|link| follow(path, &page, link).err()));
+    }
+    assert!(pages.len() > 20 && followed > 100, "{} pages, {followed} links", pages.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_index_of_operations_has_every_page() {
+    let index = fs::read_to_string(repository().join("docs/operations.md")).expect("the index");
+    let links = links(&index);
+    let mut pages = Vec::new();
+    pages_below(&repository().join("docs/operations"), &mut pages);
+    for page in &pages {
+        let name = page.file_name().expect("a page has a name").to_string_lossy();
+        assert!(links.contains(&format!("operations/{name}")), "docs/operations.md lacks {name}");
+    }
+}
+
+#[test]
+fn a_wrong_link_and_a_wrong_anchor_are_found_out() {
+    let page = "\
+# `Two` words, a half-word
+[1](format.md), [`2`](format.md#the-log) and [a long
+text](../README.md#run-it), `[code](none.md)`, [web](https://example.org/none)
+```
+# No heading
+[block](none.md)
+```
+## Again
+## Again
+<a id=\"set\"></a>#No heading
+";
+    let right = ["format.md", "format.md#the-log", "../README.md#run-it"];
+    assert_eq!(links(page), right);
+    let path = repository().join("docs/page.md");
+    for link in right.into_iter().chain(["#two-words-a-half-word", "#again", "#again-1", "#set"]) {
+        assert_eq!(follow(&path, page, link), Ok(()));
+    }
+    for link in [
+        "none.md",
+        "README.md",
+        "format.md#the-lock",
+        "format.md#",
+        "none.md#the-log",
+        "#no-heading",
+        "#again-2",
+        "#Again",
+    ] {
+        let followed = follow(&path, page, link);
+        assert!(followed.is_err_and(|wrong| wrong.contains(link)), "{link}");
+    }
 }
