@@ -143,7 +143,11 @@ fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_link_leads_to_a_file_and_to_a_heading_in_it() {
-    let mut pages = ["README.md", "CONTRIBUTING.md"].map(|name| repository().join(name)).to_vec();
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(repository()).expect("this repository") {
+        let path = entry.expect("an entry").path();
+        pages.extend(Some(path).filter(|path| path.extension().is_some_and(|its| its == "md")));
+    }
     pages_below(&repository().join("docs"), &mut pages);
     let (mut followed, mut wrong) = (0, Vec::new());
     for path in &pages {
