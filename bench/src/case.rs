@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::request::Workload;
+use crate::subject::Heap;
+use crate::warmth::Steady;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,18 @@ impl What {
     /// Whether it has rounds of its own and runs once.
     pub(crate) const fn has_own_rounds(self) -> bool {
         matches!(self, Self::Snapshot | Self::Ensemble(OfEnsemble::Outage(_)))
+    }
+}
+
+impl Case {
+    /// Where memory is measured, and a start, Apache ZooKeeper has the heap that its script gives.
+    pub(crate) const fn heap(&self) -> Heap {
+        match self.what {
+            What::Memory { .. }
+            | What::Start { .. }
+            | What::Ensemble(OfEnsemble::Memory | OfEnsemble::EmptiedFollower) => Heap::Usual,
+            _ => Heap::Ample,
+        }
     }
 }
 
@@ -206,6 +220,8 @@ pub(crate) const CASES: &[Case] = &[
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     pub(crate) warm_up: Duration,
+    /// How long Apache ZooKeeper is loaded before that.
+    pub(crate) steady: Steady,
     pub(crate) measured: Duration,
     /// Of the open loop at half of Apache ZooKeeper's maximum.
     pub(crate) open_loop: Duration,

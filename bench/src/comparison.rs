@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use crate::case::{CASES, Case, Population, Spans, What};
 use crate::measure::{Figures, PER_SECOND, measure};
 use crate::start::Contents;
-use crate::subject::{Kind, Launch, Programs, Subject};
+use crate::subject::{Heap, Kind, Launch, Programs, Subject};
 use crate::{ensemble, floor, population, snapshot, start, storm};
 
 /// All that a run found: case, server, figure, one value a round.
@@ -98,22 +98,26 @@ pub(crate) fn run(
     Ok((findings, failures))
 }
 
-/// A case on the server of the one before, if it has the same population.
+/// What a server must have to serve for a case.
+type Wanted = (Population, Heap);
+
+/// A case on the server of the one before, if that one is as wanted.
 fn shared(
     kind: Kind,
     case: &Case,
     plan: &Plan,
     programs: &Programs,
     apache_sets: f64,
-    running: &mut Option<(Subject, Population)>,
+    running: &mut Option<(Subject, Wanted)>,
 ) -> io::Result<Figures> {
-    if running.as_ref().is_none_or(|(_, population)| *population != case.population) {
+    let wanted = (case.population, case.heap());
+    if running.as_ref().is_none_or(|(_, its)| *its != wanted) {
         // Never two at a time.
         *running = None;
     }
     let (subject, _) = match running {
         Some(running) => running,
-        none => none.insert((populated(kind, case, plan, programs)?, case.population)),
+        none => none.insert((populated(kind, case, plan, programs)?, wanted)),
     };
     measure(subject, case, &plan.spans, apache_sets)
 }
@@ -137,7 +141,7 @@ fn alone(
 ) -> io::Result<Figures> {
     let Population { keys, value_len } = case.population;
     let znodes = plan.spans.scaled(keys);
-    let launch = Launch { kind, programs, settings: String::new(), znodes };
+    let launch = Launch { kind, programs, settings: String::new(), znodes, heap: case.heap() };
     match case.what {
         What::Start { replayed } => {
             let content = contents.of(&launch, value_len, plan.spans.scaled(replayed))?;
@@ -161,7 +165,9 @@ fn has_floor(case: &Case) -> bool {
 
 fn populated(kind: Kind, case: &Case, plan: &Plan, programs: &Programs) -> io::Result<Subject> {
     let keys = plan.spans.scaled(case.population.keys);
-    let subject = Launch { kind, programs, settings: String::new(), znodes: keys }.fresh()?;
+    let launch =
+        Launch { kind, programs, settings: String::new(), znodes: keys, heap: case.heap() };
+    let subject = launch.fresh()?;
     if kind != Kind::Floor {
         population::create(subject.address(), keys, case.population.value_len)?;
     }

@@ -145,12 +145,21 @@ impl Connection {
         Ok(poll(&mut looks, Some(&Timespec::default()))? > 0)
     }
 
-    /// Sends requests and waits for the answers, whatever they say.
-    pub(crate) fn exchange(&mut self, frames: &[u8], count: usize) -> io::Result<()> {
+    /// Sends requests and waits for the answers, each of which is to have one of the errors `due`;
+    /// events in between are passed over.
+    pub(crate) fn exchange(&mut self, frames: &[u8], count: usize, due: &[i32]) -> io::Result<()> {
         self.socket.write_all(frames)?;
         let mut missing = count;
         while missing > 0 {
-            missing -= usize::from(!head(&self.body()?)?.is_event());
+            let head = head(&self.body()?)?;
+            if head.is_event() {
+                continue;
+            }
+            if !due.contains(&head.error) {
+                let Head { error, .. } = head;
+                return Err(io::Error::other(format!("an answer {error}, where {due:?} is due")));
+            }
+            missing -= 1;
         }
         Ok(())
     }

@@ -15,11 +15,14 @@ use crate::case::{OfEnsemble, Spans};
 use crate::connection::Connection;
 use crate::load::{Load, Pace};
 use crate::measure::{Figures, loaded};
-use crate::request::{self, key_path};
+use crate::request::{self, Workload, key_path};
 use crate::subject::{self, Launch, Subject};
 use crate::{outage, population};
 
 const SERVERS: usize = 3;
+/// Who warms them up before something happens to a leader.
+const CONNECTIONS: u32 = 15;
+const WINDOW: u32 = 32;
 /// All three serve by then, or never.
 const DEADLINE: Duration = Duration::from_secs(300);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -197,21 +200,27 @@ pub(crate) fn figures(
     let addresses = ensemble.addresses()?;
     population::create(addresses[0], keys, value_len)?;
     ensemble.settle()?;
+    let load = |workload, connections, pace| Load {
+        workload,
+        connections,
+        pace,
+        value_len,
+        keys: NonZeroU32::new(keys).unwrap_or(NonZeroU32::MIN),
+        warm_up: spans.warm_up,
+        measured: spans.measured,
+        slice: None,
+    };
     match of {
         OfEnsemble::Closed { workload, connections, window } => {
-            let load = Load {
-                workload,
-                connections,
-                pace: Pace::Window(window),
-                value_len,
-                keys: NonZeroU32::new(keys).unwrap_or(NonZeroU32::MIN),
-                warm_up: spans.warm_up,
-                measured: spans.measured,
-                slice: None,
-            };
-            loaded(&addresses, &load, || ensemble.sum(Subject::cpu))
+            let load = load(workload, connections, Pace::Window(window));
+            loaded(launch.kind, &addresses, &load, spans, || ensemble.sum(Subject::cpu))
         }
-        OfEnsemble::Outage(outage) => outage::figures(&mut ensemble, outage, spans.outages),
+        OfEnsemble::Outage(outage) => {
+            let sets = load(Workload::Set, CONNECTIONS, Pace::Window(WINDOW));
+            spans.steady.reach_under(launch.kind, &addresses, &sets)?;
+            ensemble.settle()?;
+            outage::figures(&mut ensemble, outage, spans.outages)
+        }
         OfEnsemble::Memory => {
             let rss = ensemble.sum(Subject::rss)?;
             Ok(BTreeMap::from([("RSS MB, all three", rss as f64 / 1e6)]))

@@ -9,8 +9,10 @@ mod ensemble;
 mod fan_out;
 mod floor;
 mod load;
+mod machine;
 mod measure;
 mod outage;
+mod page;
 mod plot;
 mod population;
 mod report;
@@ -21,6 +23,7 @@ mod start;
 mod steady_writer;
 mod storm;
 mod subject;
+mod warmth;
 mod watches;
 
 use std::error::Error;
@@ -30,7 +33,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -38,8 +41,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::case::Spans;
 use crate::comparison::Plan;
 use crate::load::{Load, Pace};
+use crate::machine::Machine;
+use crate::report::Run;
 use crate::request::Workload;
 use crate::subject::{Kind, Programs};
+use crate::warmth::Steady;
+
+/// Between two looks at whether Apache ZooKeeper still becomes faster, in seconds.
+const STEP: f64 = 5.0;
 
 /// Measures ferrokeeper and Apache ZooKeeper.
 #[derive(Debug, Parser)]
@@ -54,6 +63,12 @@ enum Command {
     Compare(Compare),
     /// One load on a running server, which gets a znode /bench with children.
     Load(OneLoad),
+    /// The tables of README.md and docs/performance.md, of the figures of a run.
+    Page {
+        /// What `--json` of a run has written.
+        #[arg(default_value = "docs/performance.json")]
+        figures: PathBuf,
+    },
     /// The bare server.
     #[command(hide = true)]
     Floor { port: u16 },
@@ -76,6 +91,10 @@ struct Compare {
     /// How long it runs before that.
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
+    /// How long Apache ZooKeeper is loaded before that, until it does no more than 3 % more than 5 s
+    /// earlier: at most so long.
+    #[arg(long, default_value_t = 60.0)]
+    warm_at_most: f64,
     /// How long the open loop at half of Apache ZooKeeper's maximum is measured.
     #[arg(long, default_value_t = 60.0)]
     open_loop_seconds: f64,
@@ -135,6 +154,7 @@ struct OneLoad {
 fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Floor { port } => floor::serve(port).map_err(Into::into),
+        Command::Page { figures } => page::write(Path::new("."), &figures),
         Command::Load(load) => one_load(&load),
         Command::Compare(compare) => self::compare(compare),
     };
@@ -167,6 +187,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     let seconds = |seconds: f64| Duration::from_secs_f64(if compare.quick { 0.1 } else { seconds });
     let spans = Spans {
         warm_up: seconds(compare.warm_up),
+        steady: Steady { step: seconds(STEP), at_most: seconds(compare.warm_at_most) },
         measured: seconds(compare.seconds),
         open_loop: seconds(compare.open_loop_seconds),
         outages: if compare.quick { 1 } else { compare.outages.max(1) },
@@ -181,10 +202,17 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         large: compare.large,
         kinds: kinds.into_iter().filter(|kind| !compare.alone || *kind != Kind::Apache).collect(),
     };
+    let began = Instant::now();
     let synced = comparison::sync_floor(&programs, spans.measured)?;
     let (findings, failures) = comparison::run(&plan, &programs, tell)?;
     let rows = report::rows(&findings, &failures);
     let micros = |quantile| synced.value_at_quantile(quantile) as f64 / 1e3;
+    let run = Run {
+        machine: Machine::here(&programs.data, [0.5, 0.99, 0.999].map(micros)),
+        command: command_line(),
+        minutes: began.elapsed().as_secs() / 60,
+        rows,
+    };
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -193,10 +221,10 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         micros(0.99),
         micros(0.999),
         micros(1.0),
-        report::table(&rows)
+        report::table(&run.rows)
     )?;
     if let Some(path) = compare.json {
-        fs::write(path, serde_json::to_vec_pretty(&rows)?)?;
+        fs::write(path, serde_json::to_vec_pretty(&run)?)?;
     }
     if let Some(path) = compare.plot {
         let curves = plot::sweep(&programs, &spans, tell)?;
@@ -206,6 +234,21 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         0 => Ok(()),
         failed => Err(format!("{failed} cases failed, see the table").into()),
     }
+}
+
+/// What was chosen, as `scripts/bench` takes it: without the paths that it adds itself.
+fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let mut chosen = vec!["scripts/bench"];
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        if ["--ferrokeeper", "--json", "--plot", "--data", "--reference"].contains(&word) {
+            words.next();
+        } else {
+            chosen.push(word);
+        }
+    }
+    chosen.join(" ")
 }
 
 fn one_load(one: &OneLoad) -> Result<(), Box<dyn Error>> {

@@ -10,7 +10,7 @@ use crate::case::{Case, Population, Spans, TRICKLE_RATE, What};
 use crate::connection::Connection;
 use crate::load::{self, Load, Measured, Pace};
 use crate::request::{self, Workload};
-use crate::subject::Subject;
+use crate::subject::{Kind, Subject};
 use crate::{fan_out, sessions, watches};
 
 /// Figures by their name and unit.
@@ -18,6 +18,8 @@ pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
 pub(crate) const PER_SECOND: &str = "operations/s";
 const CPU: &str = "CPU us/operation";
+/// How long it was loaded before it was measured.
+const WARMED: &str = "s warmed up";
 const FAN_OUT_ROUNDS: u32 = 20;
 
 /// Whether a quotient of two servers' figures says something: not of differences and counts.
@@ -26,6 +28,7 @@ pub(crate) fn compares(figure: &str) -> bool {
         && !figure.contains(" lost")
         && !figure.contains(" cut")
         && !figure.starts_with("times ")
+        && figure != WARMED
         && figure != "pairs"
         && figure != "timeouts"
 }
@@ -55,33 +58,33 @@ pub(crate) fn measure(
     };
     match case.what {
         What::Closed { workload, connections, window } => {
-            under_load(subject, &load(workload, connections, Pace::Window(window)))
+            under_load(subject, &load(workload, connections, Pace::Window(window)), spans)
         }
         What::HalfOfApache => {
             let pace = Pace::Rate(apache_sets / 2.0);
             let load = load(Workload::Set, 16, pace);
-            under_load(subject, &Load { measured: spans.open_loop, ..load })
+            under_load(subject, &Load { measured: spans.open_loop, ..load }, spans)
         }
         What::Trickle { connections } => {
             let connections = spans.scaled(connections);
             let pace = Pace::Rate(f64::from(connections) * TRICKLE_RATE);
-            under_load(subject, &load(Workload::Get, connections, pace))
+            under_load(subject, &load(Workload::Get, connections, pace), spans)
         }
         What::Sessions { connections } => {
-            let per_second = sessions::per_second(
-                subject.address(),
-                connections,
-                spans.warm_up,
-                spans.measured,
-            )?;
-            Ok(Figures::from([(PER_SECOND, per_second)]))
+            let sessions =
+                |warm_up, span| sessions::per_second(subject.address(), connections, warm_up, span);
+            if subject.kind() == Kind::Apache {
+                spans.steady.reach(|step| sessions(Duration::ZERO, step))?;
+            }
+            Ok(Figures::from([(PER_SECOND, sessions(spans.warm_up, spans.measured)?)]))
         }
         What::FanOut { watchers } => {
             let watchers = spans.scaled(watchers);
-            let mut times = fan_out::times(subject.address(), watchers, FAN_OUT_ROUNDS)?;
+            let times = fan_out::times(subject.address(), watchers, 2 * FAN_OUT_ROUNDS)?;
+            // The first half warms up.
+            let mut times = times[FAN_OUT_ROUNDS as usize..].to_vec();
             times.sort_unstable();
             let ms = |time: &Duration| time.as_secs_f64() * 1e3;
-            // The first rounds warm up a JVM; the median of all does not see them.
             let median = times.get(times.len() / 2).map_or(0.0, ms);
             let most = times.last().map_or(0.0, ms);
             Ok(Figures::from([("median ms", median), ("maximum ms", most)]))
@@ -89,7 +92,7 @@ pub(crate) fn measure(
         What::Memory { sessions } => memory(subject, spans.scaled(keys), spans.scaled(sessions)),
         What::Watched { watches, workload } => {
             let _watching = watches::on_absent(subject.address(), spans.scaled(watches))?;
-            under_load(subject, &load(workload, 16, Pace::Window(32)))
+            under_load(subject, &load(workload, 16, Pace::Window(32)), spans)
         }
         What::Start { .. } | What::Snapshot | What::Storm | What::Ensemble(_) => {
             Err(io::Error::other("has servers of its own"))
@@ -97,16 +100,19 @@ pub(crate) fn measure(
     }
 }
 
-fn under_load(subject: &Subject, load: &Load) -> io::Result<Figures> {
-    loaded(&[subject.address()], load, || subject.cpu())
+fn under_load(subject: &Subject, load: &Load, spans: &Spans) -> io::Result<Figures> {
+    loaded(subject.kind(), &[subject.address()], load, spans, || subject.cpu())
 }
 
-/// What a load on `servers` gives, `cpu` being the time that they have used so far.
+/// What a load on warm `servers` gives, `cpu` being the time that they have used so far.
 pub(crate) fn loaded(
+    kind: Kind,
     servers: &[SocketAddr],
     load: &Load,
+    spans: &Spans,
     cpu: impl Fn() -> io::Result<Duration>,
 ) -> io::Result<Figures> {
+    let warmed = spans.steady.reach_under(kind, servers, load)?;
     let (mut before, mut after) = (Ok(Duration::ZERO), Ok(Duration::ZERO));
     let measured = load::run(servers, load, || before = cpu(), || after = cpu())?;
     let Measured { operations, latency, .. } = measured;
@@ -118,6 +124,7 @@ pub(crate) fn loaded(
         ("p50 us", micros(0.5)),
         ("p99 us", micros(0.99)),
         ("p99.9 us", micros(0.999)),
+        (WARMED, warmed.as_secs_f64()),
     ]))
 }
 

@@ -11,7 +11,7 @@ use crate::case::Spans;
 use crate::load::{self, Load, Pace};
 use crate::population;
 use crate::request::Workload;
-use crate::subject::{Kind, Launch, Programs};
+use crate::subject::{Heap, Kind, Launch, Programs};
 
 /// Sets a second.
 const RATES: [f64; 10] = [1e3, 2e3, 5e3, 1e4, 2e4, 4e4, 8e4, 1.6e5, 2.4e5, 3.2e5];
@@ -29,7 +29,8 @@ pub(crate) fn sweep(
 ) -> io::Result<Vec<(Kind, Vec<Point>)>> {
     let mut curves = Vec::new();
     for kind in [Kind::Apache, Kind::Ferrokeeper] {
-        let launch = Launch { kind, programs, settings: String::new(), znodes: 1_000 };
+        let launch =
+            Launch { kind, programs, settings: String::new(), znodes: 1_000, heap: Heap::Ample };
         let subject = launch.fresh()?;
         population::create(subject.address(), 1_000, 100)?;
         let mut points = Vec::new();
@@ -44,6 +45,9 @@ pub(crate) fn sweep(
                 measured: spans.measured,
                 slice: None,
             };
+            if points.is_empty() {
+                spans.steady.reach_under(kind, &[subject.address()], &load)?;
+            }
             let Ok(measured) = load::run(&[subject.address()], &load, || {}, || {}) else { break };
             let reached = measured.operations as f64 / spans.measured.as_secs_f64();
             let latency = [0.5, 0.99, 0.999]

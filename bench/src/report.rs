@@ -2,26 +2,37 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::case::CASES;
 use crate::comparison::{Failure, Findings, median};
+use crate::machine::Machine;
 use crate::measure::{compares, rises};
 use crate::subject::Kind;
 
+/// What a run found, and how it was made.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) machine: Machine,
+    /// The words after `scripts/bench`.
+    pub(crate) command: String,
+    pub(crate) minutes: u64,
+    pub(crate) rows: Vec<Row>,
+}
+
 /// One figure of one case.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
-    case: &'static str,
+    pub(crate) case: String,
     /// Its name and unit, or why there is none.
-    figure: String,
-    apache: Option<f64>,
-    ferrokeeper: Option<f64>,
-    floor: Option<f64>,
+    pub(crate) figure: String,
+    pub(crate) apache: Option<f64>,
+    pub(crate) ferrokeeper: Option<f64>,
+    pub(crate) floor: Option<f64>,
     /// How many times better ferrokeeper is: more operations, less of anything else.
-    ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
     /// Each round's value, Apache ZooKeeper and ferrokeeper.
-    rounds: [Vec<f64>; 2],
+    pub(crate) rounds: [Vec<f64>; 2],
 }
 
 /// The medians of a run.
@@ -40,14 +51,14 @@ pub(crate) fn rows(findings: &Findings, failures: &[Failure]) -> Vec<Row> {
                 .map(|(theirs, ours)| if rises(figure) { ours / theirs } else { theirs / ours });
             let rounds = [Kind::Apache, Kind::Ferrokeeper]
                 .map(|kind| values(kind).cloned().unwrap_or_default());
-            let case = CASES.get(*number).map_or("", |case| case.name);
+            let case = CASES.get(*number).map_or("", |case| case.name).to_owned();
             let floor = middle(Kind::Floor);
-            let figure = figure.to_owned();
+            let figure: String = figure.to_owned();
             rows.push(Row { case, figure, apache, ferrokeeper, floor, ratio, rounds });
         }
     }
     rows.extend(failures.iter().map(|Failure { case, kind, why }| Row {
-        case,
+        case: (*case).to_owned(),
         figure: format!("failed, {}: {why}", kind.name()),
         apache: None,
         ferrokeeper: None,
@@ -81,7 +92,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
 }
 
 /// Three or four significant digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value.is_infinite() {
         "no answers".to_owned()
     } else if value >= 1e4 {

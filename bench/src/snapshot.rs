@@ -68,6 +68,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
         measured: spans.measured,
         slice: None,
     };
+    spans.steady.reach_under(launch.kind, &[subject.address()], &most)?;
     let measured = load::run(&[subject.address()], &most, || {}, || {})?;
     let closed = measured.operations as f64 / spans.measured.as_secs_f64();
     let rate = managed(&subject, &most, closed)? / 2.0;
@@ -78,6 +79,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let settings = format!("snapCount={}\nautopurge.purgeInterval=0\n", count.max(2));
     // A peak of its own, and the first snapshot, due at the start, out of the way.
     let subject = Launch { settings, ..launch.clone() }.on(subject.kill()?)?;
+    spans.steady.reach_under(launch.kind, &[subject.address()], &most)?;
     rest(&subject)?;
     let load = Load {
         pace: Pace::Rate(rate),

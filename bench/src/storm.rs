@@ -9,6 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -126,8 +127,10 @@ struct Target {
 struct Storm<'a> {
     target: Target,
     over: &'a AtomicBool,
-    /// What it has done: connections opened or listings read.
+    /// What it has done: connections opened, listings read, shapes sent.
     done: &'a AtomicU64,
+    /// Why one of its clients could not go on: then it is no storm that was measured.
+    fallen: &'a Mutex<Option<io::Error>>,
 }
 
 impl Storm<'_> {
@@ -163,6 +166,16 @@ impl Storm<'_> {
         }
     }
 
+    /// Ends the storm if a client of it could not do what it is there for.
+    fn must(&self, done: io::Result<()>) {
+        if let Err(error) = done
+            && self.goes_on()
+        {
+            self.over.store(true, Ordering::Relaxed);
+            *self.fallen.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+
     /// Asks without end, and reads nothing.
     fn never_read(&self) -> io::Result<()> {
         let mut connection = Connection::open(self.target.server, 0)?;
@@ -178,13 +191,16 @@ impl Storm<'_> {
         Ok(())
     }
 
-    /// Does it again where the server ended the connection.
-    fn take_shape(&self, shape: &Shape, client: u32) {
+    /// Does it again where the server may end the connection, and has.
+    fn again(&self, may_be_cut: bool, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
         while self.goes_on() {
-            if (shape.act)(self, client).is_err() {
-                thread::sleep(BETWEEN_LOOKS);
+            match act() {
+                Err(error) if !(may_be_cut && is_cut(&error)) => return Err(error),
+                Err(_) => thread::sleep(BETWEEN_LOOKS),
+                Ok(()) => {}
             }
         }
+        Ok(())
     }
 
     fn list(&self, number: u32) -> io::Result<()> {
@@ -196,6 +212,12 @@ impl Storm<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether it says that the server has ended a connection, or itself.
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
 }
 
 /// The latencies of the victim in one weather.
@@ -249,6 +271,7 @@ pub(crate) fn figures(
         measured: spans.measured,
         slice: None,
     };
+    spans.steady.reach_under(launch.kind, &[subject.address()], &load)?;
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let descriptors = u32::try_from(descriptors).unwrap_or(u32::MAX);
     let most = descriptors.saturating_sub(OTHER_DESCRIPTORS).min(spans.scaled(OPEN_MAX));
@@ -361,7 +384,8 @@ fn beside(
     subject.forget_peak()?;
     let weather = match under(subject, storm, load, kind) {
         Ok(weather) => weather,
-        Err(error) => {
+        Err(Fallen::Storm(error)) => return Err(error),
+        Err(Fallen::Victim(error)) => {
             // Whoever gets no answer waits for ever.
             crate::tell(&format!("the victim fell: {error}"));
             figures.insert(names.p99, f64::INFINITY);
@@ -373,11 +397,29 @@ fn beside(
     Ok(Some(weather))
 }
 
+/// Who could not go on.
+enum Fallen {
+    /// The victim: a finding.
+    Victim(io::Error),
+    /// The storm: there was none.
+    Storm(io::Error),
+}
+
+impl From<Fallen> for io::Error {
+    fn from(fallen: Fallen) -> Self {
+        match fallen {
+            Fallen::Victim(error) | Fallen::Storm(error) => error,
+        }
+    }
+}
+
 /// Measures the victim while a storm goes on, from when it is there.
-fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> io::Result<Weather> {
+fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> Result<Weather, Fallen> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (numbers, filled) = (AtomicU32::new(CONNECTIONS), AtomicU32::new(0));
-    let storm = Storm { target, over: &over, done: &done };
+    let fallen = Mutex::new(None);
+    let storm = Storm { target, over: &over, done: &done, fallen: &fallen };
+    let named = |error| io::Error::other(format!("{}: {error}", kind.names().p99));
     thread::scope(|scope| {
         let storm = &storm;
         match kind {
@@ -393,27 +435,40 @@ fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> io::Resu
                 }
             }
             Kind::Unread => {
-                scope.spawn(|| storm.never_read());
+                scope.spawn(|| storm.must(storm.again(true, || storm.never_read())));
             }
             Kind::Shape(shape) => {
                 for client in 0..shape.clients {
-                    scope.spawn(move || storm.take_shape(shape, client));
+                    let act = move || (shape.act)(storm, client);
+                    scope.spawn(move || storm.must(storm.again(shape.may_be_cut, act)));
                 }
             }
             Kind::Listings { listers } => {
                 for number in 0..listers {
-                    scope.spawn(move || storm.list(number));
+                    scope.spawn(move || storm.must(storm.again(true, || storm.list(number))));
                 }
             }
         }
         let (mut before, mut after) = (0, 0);
         let count = || done.load(Ordering::Relaxed);
+        // Some need a million watches, or thousands of connections, before they do anything.
+        let deadline = Instant::now() + FILL_DEADLINE;
+        let begins = !matches!(kind, Kind::None);
+        while begins && count() == 0 && storm.goes_on() && Instant::now() < deadline {
+            thread::sleep(BETWEEN_LOOKS);
+        }
         let measured =
             load::run(&[subject.address()], load, || before = count(), || after = count());
         over.store(true, Ordering::Relaxed);
+        if let Some(error) = fallen.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(Fallen::Storm(named(error)));
+        }
+        if !matches!(kind, Kind::None) && count() == 0 {
+            return Err(Fallen::Storm(named(io::Error::other("the storm has done nothing"))));
+        }
         let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        let named = |error| io::Error::other(format!("{}: {error}", kind.names().p99));
-        let load::Measured { latency, writes, .. } = measured.map_err(named)?;
+        let load::Measured { latency, writes, .. } =
+            measured.map_err(|error| Fallen::Victim(named(error)))?;
         Ok(Weather { latency, writes, done_a_second })
     })
 }

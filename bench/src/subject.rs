@@ -20,9 +20,12 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// take until then.
 const REST: Duration = Duration::from_secs(1);
 const REST_DEADLINE: Duration = Duration::from_secs(60);
-/// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what
-/// `JVMFLAGS` says.
+/// Beyond so many znodes the usual heap is too small.
 const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
+/// Of the ample heap, in megabytes: in any case, for each thousand znodes, and at most.
+const AMPLE: u32 = 2_000;
+const AMPLE_FOR_A_THOUSAND: u32 = 2;
+const AMPLE_AT_MOST: u32 = 16_000;
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -60,8 +63,27 @@ pub(crate) struct Launch<'a> {
     pub(crate) programs: &'a Programs,
     /// Lines of zoo.cfg beside the usual ones.
     pub(crate) settings: String,
-    /// What it will hold: the heap that Apache ZooKeeper gets.
+    /// What it will hold.
     pub(crate) znodes: u32,
+    pub(crate) heap: Heap,
+}
+
+/// What memory Apache ZooKeeper's JVM gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heap {
+    /// What `JVMFLAGS` says; more where that cannot hold the znodes.
+    Usual,
+    /// So much that collecting garbage is never what is measured.
+    Ample,
+}
+
+impl Heap {
+    /// In megabytes; None: what `JVMFLAGS` says.
+    fn megabytes(self, znodes: u32) -> Option<u32> {
+        let is_usual = self == Self::Usual && znodes <= ZNODES_OF_THE_USUAL_HEAP;
+        let ample = AMPLE + znodes / 1000 * AMPLE_FOR_A_THOUSAND;
+        (!is_usual).then(|| ample.min(AMPLE_AT_MOST))
+    }
 }
 
 /// A running server; it ends with its value.
@@ -115,8 +137,7 @@ impl Launch<'_> {
         if self.kind != Kind::Floor {
             command.arg(&config);
         }
-        if self.znodes > ZNODES_OF_THE_USUAL_HEAP {
-            let megabytes = u64::from(self.znodes) / 1000;
+        if let Some(megabytes) = self.heap.megabytes(self.znodes) {
             command.env("JVMFLAGS", format!("-Xmx{megabytes}m"));
         }
         let log = fs::File::create(dir.path().join("log"))?;
@@ -170,6 +191,10 @@ impl Subject {
 
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -59,6 +59,13 @@ const EPHEMERAL: i32 = 1;
 /// A version that is not checked.
 const ANY: i32 = -1;
 
+/// What a server answers.
+const DONE: &[i32] = &[0];
+const NO_NODE: i32 = -101;
+const NO_AUTH: i32 = -102;
+/// A list that is 66 MB once it is expanded.
+const INVALID_ACL: i32 = -114;
+
 /// A shape, and what it is measured by.
 pub(super) struct Shape {
     /// The victim's latencies beside it.
@@ -67,21 +74,33 @@ pub(super) struct Shape {
     pub(super) peak: Option<&'static str>,
     /// Who does it at once.
     pub(super) clients: u32,
+    /// Whether the server may end their connections: for what they do not read.
+    pub(super) may_be_cut: bool,
     /// One of them, from its connection to its end; called again while the storm goes on.
     pub(super) act: fn(&Storm<'_>, u32) -> io::Result<()>,
 }
 
 macro_rules! shape {
     ($name:literal, $clients:expr, $act:expr) => {
-        Shape { names: names!($name), peak: None, clients: $clients, act: $act }
+        Shape {
+            names: names!($name),
+            peak: None,
+            clients: $clients,
+            may_be_cut: false,
+            act: $act,
+        }
     };
     (memory $name:literal, $clients:expr, $act:expr) => {
         Shape {
             names: names!($name),
             peak: Some(concat!("peak MB, ", $name)),
             clients: $clients,
+            may_be_cut: false,
             act: $act,
         }
+    };
+    (unread $name:literal, $clients:expr, $act:expr) => {
+        Shape { may_be_cut: true, ..shape!(memory $name, $clients, $act) }
     };
 }
 
@@ -97,8 +116,8 @@ pub(super) const SHAPES: &[Shape] = &[
     shape!("/metrics of 15,000 connections", 1, scrapes),
     shape!("setWatches of 30,000 paths", 1, set_watches),
     shape!("a path of half a megabyte", 1, long_path),
-    shape!(memory "40 recursive watches that nobody reads", 40, unread_events),
-    shape!(memory "20 multiReads of 60 MB that nobody reads", 20, unread_answers),
+    shape!(unread "40 recursive watches that nobody reads", 40, unread_events),
+    shape!(unread "20 multiReads of 60 MB that nobody reads", 20, unread_answers),
 ];
 
 /// The limits and the large znode that some shapes want.
@@ -146,34 +165,35 @@ fn identity(number: usize, len: usize) -> Request<'static> {
 fn set_acl(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let path = format!("{ROOT}/storm-acl");
-    connection.call(&request::create(&path, &[], EPHEMERAL))?;
+    connection.exchange(&request::frame(1, &request::create(&path, &[], EPHEMERAL)), 1, DONE)?;
     let acl = Some(long_list(jute::perms::READ));
     let set = Request::SetAcl(SetAclRequest { path: path.as_str().into(), acl, version: ANY });
     let frame = request::frame(1, &set);
-    paced(storm, || connection.exchange(&frame, 1))
+    paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
 fn checked(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     let path = format!("{ROOT}/storm-checked");
     let mut owner = Connection::open(storm.target.server, client)?;
-    owner.call(&Request::Create(CreateRequest {
+    let create = Request::Create(CreateRequest {
         path: path.as_str().into(),
         data: None,
         acl: Some(long_list(jute::perms::READ)),
         flags: EPHEMERAL,
-    }))?;
+    });
+    owner.exchange(&request::frame(1, &create), 1, DONE)?;
     let mut connection = Connection::open(storm.target.server, client)?;
     for number in 0..IDENTITIES {
-        connection.exchange(&request::frame(1, &identity(number, 6)), 1)?;
+        connection.exchange(&request::frame(1, &identity(number, 6)), 1, DONE)?;
     }
     let frames = request::frame(1, &request::get(&path, false)).repeat(64);
-    paced(storm, || connection.exchange(&frames, 64))
+    paced(storm, || connection.exchange(&frames, 64, &[NO_AUTH]))
 }
 
 fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     for number in 0..LARGE_IDENTITIES {
-        connection.exchange(&request::frame(1, &identity(number, 4_000)), 1)?;
+        connection.exchange(&request::frame(1, &identity(number, 4_000)), 1, DONE)?;
     }
     let entry = |perms| Acl { perms, scheme: Some("auth".into()), id: Some("".into()) };
     let create = Request::Create(CreateRequest {
@@ -183,7 +203,7 @@ fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
         flags: EPHEMERAL,
     });
     let frame = request::frame(1, &create);
-    paced(storm, || connection.exchange(&frame, 1))
+    paced(storm, || connection.exchange(&frame, 1, &[INVALID_ACL]))
 }
 
 fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
@@ -193,7 +213,7 @@ fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
         MultiOp::SetData(SetDataRequest { path, data: None, version: ANY })
     };
     let frames = request::frame(1, &Request::Multi((0..SETS).map(set).collect())).repeat(4);
-    paced(storm, || connection.exchange(&frames, 4))
+    paced(storm, || connection.exchange(&frames, 4, DONE))
 }
 
 fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
@@ -204,10 +224,10 @@ fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
         let acl = Some(vec![Acl::anyone(jute::perms::ALL)]);
         MultiOp::Create(CreateRequest { path: path(), data: None, acl, flags: 0 })
     };
-    connection.exchange(&request::frame(1, &Request::Multi(vec![delete()])), 1)?;
+    connection.exchange(&request::frame(1, &Request::Multi(vec![delete()])), 1, DONE)?;
     let pairs = (0..PAIRS).flat_map(|_| [create(), delete()]).collect();
     let frame = request::frame(1, &Request::Multi(pairs));
-    paced(storm, || connection.exchange(&frame, 1))
+    paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
 fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
@@ -220,11 +240,11 @@ fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
                 MultiOp::Create(CreateRequest { path, data: None, acl, flags: EPHEMERAL })
             };
             let numbers = first..first + EPHEMERALS_A_MULTI;
-            connection
-                .exchange(&request::frame(1, &Request::Multi(numbers.map(create).collect())), 1)?;
+            let frame = request::frame(1, &Request::Multi(numbers.map(create).collect()));
+            connection.exchange(&frame, 1, DONE)?;
+            storm.count();
         }
-        connection.call(&Request::CloseSession)?;
-        storm.count();
+        connection.exchange(&request::frame(1, &Request::CloseSession), 1, DONE)?;
     }
     Ok(())
 }
@@ -235,14 +255,14 @@ fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
     while storm.goes_on() {
         let mut watchers = Vec::new();
         for number in 0..WATCHERS {
-            let Ok(mut connection) = Connection::open(storm.target.server, number) else { break };
-            connection.exchange(&exists, 1)?;
+            let mut connection = Connection::open(storm.target.server, number)?;
+            connection.exchange(&exists, 1, &[NO_NODE])?;
+            storm.count();
             watchers.push(connection);
             if !storm.goes_on() {
                 break;
             }
         }
-        storm.count();
     }
     Ok(())
 }
@@ -270,7 +290,11 @@ fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
         socket
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         page.clear();
-        socket.read_to_end(&mut page).map(drop)
+        socket.read_to_end(&mut page)?;
+        if !page.starts_with(b"HTTP/1.1 200 ") {
+            return Err(io::Error::other("/metrics is answered by no page"));
+        }
+        Ok(())
     })
 }
 
@@ -284,7 +308,7 @@ fn set_watches(storm: &Storm<'_>, client: u32) -> io::Result<()> {
         child_watches: Vec::new(),
     });
     let frame = request::frame(-8, &again);
-    paced(storm, || connection.exchange(&frame, 1))
+    paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
 fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
@@ -292,7 +316,7 @@ fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     let path = "/a".repeat(REQUEST_LEN / 4);
     let mut frames = request::frame(1, &request::exists(&path, false));
     frames.extend(request::frame(2, &request::create(&path, &[], 0)));
-    paced(storm, || connection.exchange(&frames, 2))
+    paced(storm, || connection.exchange(&frames, 2, &[NO_NODE]))
 }
 
 /// The first of them changes what all watch.
@@ -301,17 +325,19 @@ fn unread_events(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     if client == 0 {
         let frame = request::frame(1, &request::set(ROOT, &[]));
         let frames = frame.repeat(CHANGES as usize);
-        return paced(storm, || connection.exchange(&frames, CHANGES as usize));
+        return paced(storm, || connection.exchange(&frames, CHANGES as usize, DONE));
     }
-    connection.call(&Request::AddWatch(AddWatchRequest {
+    let watch = Request::AddWatch(AddWatchRequest {
         path: "/".into(),
         mode: AddWatchMode::PersistentRecursive,
-    }))?;
+    });
+    connection.exchange(&request::frame(1, &watch), 1, DONE)?;
     hold(storm, &connection)
 }
 
 /// Keeps a connection and reads nothing, until the server ends it.
 fn hold(storm: &Storm<'_>, connection: &Connection) -> io::Result<()> {
+    storm.count();
     while storm.goes_on() && !connection.is_over()? {
         thread::sleep(PACE);
     }

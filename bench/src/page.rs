@@ -1,0 +1,84 @@
+//! The tables of the pages, made of what a run found: nobody types a figure.
+//!
+//! A page has a place for each table: `<!-- bench NAME -->` on a line, the table, and
+//! `<!-- end -->`. What stands around it is written by hand and names no figure.
+
+mod tables;
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::report::Run;
+
+/// The pages with such places.
+const PAGES: [&str; 2] = ["README.md", "docs/performance.md"];
+const BEGIN: &str = "<!-- bench ";
+const END: &str = "<!-- end -->";
+
+/// Puts the tables of the run that is written down in `figures` into the pages of a checkout.
+pub(crate) fn write(checkout: &Path, figures: &Path) -> Result<(), Box<dyn Error>> {
+    let run: Run = serde_json::from_slice(&fs::read(figures)?)?;
+    for page in PAGES {
+        let path = checkout.join(page);
+        let text = fs::read_to_string(&path)?;
+        fs::write(&path, filled(&text, &run).map_err(|why| format!("{page}: {why}"))?)?;
+    }
+    Ok(())
+}
+
+/// The page with the tables of a run in their places.
+fn filled(page: &str, run: &Run) -> io::Result<String> {
+    let mut out = String::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        out.push('\n');
+        let Some(name) = line.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let table = tables::table(name, run)
+            .ok_or_else(|| io::Error::other(format!("no table is called {name}")))?;
+        out.push_str(&table);
+        lines
+            .by_ref()
+            .find(|line| *line == END)
+            .ok_or_else(|| io::Error::other(format!("nothing ends the place of {name}")))?;
+        out.push_str(END);
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkout() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    }
+
+    /// `scripts/bench page` makes them so.
+    #[test]
+    fn the_pages_have_what_the_run_found() {
+        let figures = fs::read(checkout().join("docs/performance.json")).expect("the run");
+        let run: Run = serde_json::from_slice(&figures).expect("a run");
+        for page in PAGES {
+            let text = fs::read_to_string(checkout().join(page)).expect("the page");
+            assert!(text.contains(BEGIN), "{page} has no place for a table");
+            assert_eq!(filled(&text, &run).expect("filled"), text, "{page}");
+        }
+    }
+
+    #[test]
+    fn what_stood_in_a_place_is_replaced_and_what_stands_around_it_stays() {
+        let page = "a\n<!-- bench README -->\nold\n<!-- end -->\nb\n";
+        let new = filled(page, &Run::default()).expect("filled");
+        assert!(new.starts_with("a\n<!-- bench README -->\n"), "{new}");
+        assert!(new.ends_with("<!-- end -->\nb\n") && !new.contains("old"), "{new}");
+        for wrong in ["<!-- bench nothing -->\n<!-- end -->\n", "<!-- bench README -->\n"] {
+            assert!(filled(wrong, &Run::default()).is_err(), "{wrong}");
+        }
+    }
+}
