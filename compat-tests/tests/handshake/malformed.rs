@@ -78,8 +78,19 @@ fn longest_frame(server: &Server) {
     let body = request::create("/longest", Some(&data), mode::EPHEMERAL);
     assert_eq!(call(&mut owner, op::CREATE, &body).err, 0);
     let reply = call(&mut owner, op::GET_DATA, &request::path_watch("/longest", false));
-    assert_eq!(reply.data().len(), data.len());
+    assert!(reply.data() == data, "{} bytes come back otherwise", reply.data().len());
     owner.close().expect("closed");
+
+    let mut sender = client(server);
+    let longer = [&data[..], b"x"].concat();
+    let body = request::create("/longest", Some(&longer), mode::EPHEMERAL);
+    // The connection may be closed while the rest is being sent.
+    let _ = sender.send(op::CREATE, &body);
+    assert_closed(&mut sender);
+    let mut other = client(server);
+    let reply = call(&mut other, op::EXISTS, &request::path_watch("/longest", false));
+    assert_eq!(reply.err, NO_NODE);
+    other.close().expect("closed");
 }
 
 fn short_header(server: &Server) {
