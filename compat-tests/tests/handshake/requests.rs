@@ -191,14 +191,19 @@ fn event_before_reply(server: &Server) {
     let mut expected = Vec::new();
     let created = create(&mut client, "/event/a", mode::PERSISTENT);
     expected.extend([(created.zxid, 1, "/event/a"), (created.zxid, 4, "/event")]);
+    // What comes behind the reply is not among the events yet.
+    assert_eq!(client.events.len(), expected.len(), "when the create is answered");
     let set = call(&mut client, op::SET_DATA, &request::set_data("/event", b"y", -1));
     expected.push((set.zxid, 3, "/event"));
+    assert_eq!(client.events.len(), expected.len(), "when the set is answered");
     // One-shot: nothing is left to fire, except what is set again.
     call(&mut client, op::EXISTS, &request::path_watch("/event/a", true));
     call(&mut client, op::GET_CHILDREN2, &request::path_watch("/event/a", true));
     call(&mut client, op::SET_DATA, &request::set_data("/event", b"y", -1));
+    assert_eq!(client.events.len(), expected.len(), "when the second set is answered");
     let deleted = call(&mut client, op::DELETE, &request::path_version("/event/a", -1));
     expected.push((deleted.zxid, 2, "/event/a"));
+    assert_eq!(client.events.len(), expected.len(), "when the delete is answered");
     call(&mut client, op::DELETE, &request::path_version("/event", -1));
     let events: Vec<_> =
         client.events.iter().map(|event| (event.zxid, event.kind, event.path.as_str())).collect();
