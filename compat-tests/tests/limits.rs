@@ -116,24 +116,46 @@ fn names(folder: &Path, prefix: &str) -> usize {
         .count()
 }
 
+/// The zxids in the names of snapshots or logs, in their order; without the empty tree's.
+fn zxids(folder: &Path, prefix: &str) -> Vec<i64> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let zxid = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().expect("a plain name");
+        i64::from_str_radix(name.strip_prefix(prefix)?, 16).ok()
+    };
+    let found = entries.filter_map(|entry| zxid(entry.expect("an entry")));
+    let mut found: Vec<i64> = found.filter(|zxid| *zxid > 0).collect();
+    found.sort_unstable();
+    found
+}
+
+/// More than half of snapCount come before each snapshot, and by chance up to all of it. Without
+/// preallocation a log ends for no other reason.
 #[test]
 fn logs_live_where_they_are_told_and_roll_with_the_snapshots() {
+    const SNAP_COUNT: i64 = 20;
     for kind in [Kind::Reference, Kind::subject()] {
         let logs = tempfile::tempdir().expect("a folder");
-        let server = Server::start(
-            kind,
-            &[&format!("dataLogDir={}", logs.path().display()), "snapCount=20"],
-        );
+        let elsewhere = format!("dataLogDir={}", logs.path().display());
+        let often = format!("snapCount={SNAP_COUNT}");
+        let server = Server::start(kind, &[&elsewhere, &often, "preAllocSize=0"]);
         let mut client = server.connect(TIMEOUT);
         create(&mut client, "/n");
         let (data, logs) = (server.data_dir().join("version-2"), logs.path().join("version-2"));
         let deadline = Instant::now() + Duration::from_secs(20);
-        while names(&data, "snapshot.") < 3 || names(&logs, "log.") < 3 {
+        let mut taken = Vec::new();
+        while taken.len() < 3 || names(&logs, "log.") < 3 {
             assert!(Instant::now() < deadline, "{kind:?}: no snapshot or log");
-            for _ in 0..20 {
-                err(&mut client, op::SET_DATA, &request::set_data("/n", b"x", -1));
-            }
+            let set = client.call(op::SET_DATA, &request::set_data("/n", b"x", -1));
+            let last = set.expect("a reply").zxid;
+            taken = zxids(&data, "snapshot.");
+            let most = usize::try_from(last / (SNAP_COUNT / 2)).expect("not below 0");
+            assert!(taken.len() <= most, "{kind:?}: {taken:x?} after {last:x}");
         }
+        let begun = zxids(&logs, "log.");
+        let lengths: Vec<i64> = begun.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(lengths.iter().all(|txns| *txns > SNAP_COUNT / 2), "{kind:?}: {begun:x?}");
+        assert!(lengths[0] <= SNAP_COUNT, "{kind:?}: {begun:x?}");
         assert_eq!((names(&data, "log."), names(&logs, "snapshot.")), (0, 0), "{kind:?}");
     }
 }
