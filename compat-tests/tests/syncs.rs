@@ -50,8 +50,10 @@ fn never_synced(syncs: &Syncs, data_dir: &Path, start: &str) -> Vec<PathBuf> {
     let synced = syncs.below(data_dir);
     let is_safe = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let temporary = format!("tmp.{name}");
         let its = |synced: &PathBuf| {
-            synced.file_name().is_some_and(|its| its.to_string_lossy().contains(&name))
+            let synced = synced.file_name().unwrap_or_default();
+            synced == name.as_str() || synced == temporary.as_str()
         };
         let content = synced.iter().position(its);
         content.is_some_and(|at| synced[at..].contains(&folder))
