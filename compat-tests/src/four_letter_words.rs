@@ -1,8 +1,11 @@
 //! Four-letter words: asking, and the shape of the answers.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+
+use crate::program::repository;
 
 /// Sends a word and returns everything until the server closes.
 pub fn ask(address: SocketAddr, word: &str) -> io::Result<String> {
@@ -78,6 +81,43 @@ fn mntr_shape(answer: &str) -> Vec<String> {
         )
     });
     first.chain(monitored).collect()
+}
+
+/// Keys of ZooKeeper's `mntr` that are not here, but for those that may be missing. They may be
+/// without the `zk_` in front, as AdminServers have them.
+///
+/// # Panics
+/// If docs/metrics.md cannot be read.
+pub fn missing_keys(theirs: &[String], ours: &[String]) -> Vec<String> {
+    const PARTS: [&str; 9] = ["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"];
+    let left_out = summaries_left_out();
+    let may_be_missing = |key: &str| {
+        let its = key.strip_prefix("zk_").unwrap_or(key).split_once('_');
+        its.is_some_and(|(part, name)| {
+            PARTS.contains(&part) && left_out.iter().any(|summary| summary == name)
+        })
+    };
+    theirs.iter().filter(|key| !ours.contains(key) && !may_be_missing(key)).cloned().collect()
+}
+
+/// Summaries that are not in `mntr`, as the page of metrics has it: always 0, or absent. Those by
+/// the number of a server or by a namespace are there once they have a value.
+fn summaries_left_out() -> Vec<String> {
+    let page = fs::read_to_string(repository().join("docs/metrics.md")).expect("the page");
+    let row = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect()
+    };
+    let always_0 = page.lines().map(row).filter_map(|cells| {
+        let [name, kind, mntr, _, why] = cells.as_slice() else { return None };
+        (kind == "summary" && mntr.is_empty() && why.starts_with("always 0")).then(|| name.clone())
+    });
+    let absent = page.lines().skip_while(|line| *line != "| metric | why |").skip(2);
+    let absent = absent.take_while(|line| line.starts_with('|')).map(|line| row(line).remove(0));
+    let names: Vec<String> = always_0.chain(absent).collect();
+    let keyed = ["ack_latency", "learner_handler_qp_size", "learner_handler_qp_time_ms"];
+    let by_server = |name: &str| (1..=3).map(|id| format!("{id}_{name}")).collect::<Vec<_>>();
+    let by_namespace = ["write", "read"].map(|kind| format!("zookeeper_{kind}_per_namespace"));
+    names.into_iter().chain(keyed.into_iter().flat_map(by_server)).chain(by_namespace).collect()
 }
 
 /// A setting of `conf` as it is, unless it depends on the run.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use compat_tests::http::{self, Answer};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, tree};
+use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, four_letter_words, tree};
 
 /// Each command with its other names, but for those that take a snapshot or a body.
 const COMMANDS: [(&str, &[&str]); 26] = [
@@ -113,8 +113,7 @@ fn without_comma(line: &str) -> String {
 /// A command's answer without what depends on the run.
 fn shape(server: &Server, command: &str, text: &str) -> Vec<String> {
     let blotted = || text.split('\n').map(blot);
-    let sorted = |lines: Vec<String>| {
-        let mut lines = lines;
+    let sorted = |mut lines: Vec<String>| {
         lines.sort();
         lines
     };
@@ -170,11 +169,7 @@ fn shape(server: &Server, command: &str, text: &str) -> Vec<String> {
         "dirs" | "last_snapshot" | "zabstate" | "leader" => blotted().collect(),
         // Its own line is the only one with an address for clients, and who leads is a matter of
         // chance.
-        "voting_view" => {
-            let mut lines: Vec<String> = blotted().collect();
-            lines.sort();
-            lines
-        }
+        "voting_view" => sorted(blotted().collect()),
         _ => text.split('\n').map(str::to_owned).collect(),
     }
 }
@@ -238,6 +233,11 @@ fn differences(what: &str, expected: &str, actual: &str) -> Vec<String> {
             Some(_) => {}
         }
     }
+    let keys = |all: &[(String, &str, String)]| -> Vec<String> {
+        all.iter().map(|(key, ..)| key.clone()).collect()
+    };
+    let missing = four_letter_words::missing_keys(&keys(&expected), &keys(&actual));
+    wrong.extend(missing.iter().map(|key| format!("{what}: {key} is missing")));
     wrong
 }
 

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use compat_tests::four_letter_words::{ask, ask_within, shape};
+use compat_tests::four_letter_words::{ask, ask_within, missing_keys, shape};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, Session, http, repository};
+use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, Session, http};
 
 const WORDS: [&str; 15] = [
     "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srvr", "stat",
@@ -244,38 +244,9 @@ fn of_a_leader_and_of_a_follower() {
             of.iter().filter(|key| other.contains(key)).cloned().collect()
         };
         assert_eq!(common(their_keys, our_keys), common(our_keys, their_keys), "{role}");
-        let may_be_missing = may_be_missing();
-        for key in their_keys.iter().filter(|key| !our_keys.contains(key)) {
-            let its = key.strip_prefix("zk_").and_then(|key| key.split_once('_'));
-            let is_of_a_summary = |part| {
-                ["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"].contains(&part)
-            };
-            let may = its.is_some_and(|(part, name)| {
-                is_of_a_summary(part) && may_be_missing.iter().any(|its| its == name)
-            });
-            assert!(may, "{role}: {key} is missing, and docs/metrics.md does not say so");
-        }
+        let missing = missing_keys(their_keys, our_keys);
+        assert_eq!(missing, [""; 0], "{role}: missing, and docs/metrics.md does not say so");
     }
-}
-
-/// Summaries that are not in `mntr`, as the page of metrics has it: always 0, or absent. Those by
-/// the number of a server or by a namespace are there once they have a value.
-fn may_be_missing() -> Vec<String> {
-    let page = fs::read_to_string(repository().join("docs/metrics.md")).expect("the page");
-    let row = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect()
-    };
-    let always_0 = page.lines().map(row).filter_map(|cells| {
-        let [name, kind, mntr, _, why] = &cells[..] else { return None };
-        (kind == "summary" && mntr.is_empty() && why.starts_with("always 0")).then(|| name.clone())
-    });
-    let absent = page.lines().skip_while(|line| *line != "| metric | why |").skip(2);
-    let absent = absent.take_while(|line| line.starts_with('|')).map(|line| row(line).remove(0));
-    let names: Vec<String> = always_0.chain(absent).collect();
-    let keyed = ["ack_latency", "learner_handler_qp_size", "learner_handler_qp_time_ms"];
-    let by_server = |name: &str| (1..=3).map(|id| format!("{id}_{name}")).collect::<Vec<_>>();
-    let by_namespace = ["write", "read"].map(|kind| format!("zookeeper_{kind}_per_namespace"));
-    names.into_iter().chain(keyed.into_iter().flat_map(by_server)).chain(by_namespace).collect()
 }
 
 /// The newest snapshot of a directory, that opens when somebody writes it: until then a start
