@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::apply::Mode;
 use super::database::{Database, Rules};
 use super::decide::request::{Origin, Work};
-use super::decide::sequencer::{Prepared, Sequencer};
+use super::decide::sequencer::{Notice, Prepared, Sequencer};
 use super::quota::PARSED;
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
@@ -169,6 +169,26 @@ fn texts_of_a_quota_are_read_and_written_once() {
     let more = (0..1000).map(|number| create(&format!("/a/more-{number}"), "")).collect();
     assert_eq!(server.run(more), Ok(()), "parts of one multi do not see each other");
     assert_eq!(server.run(vec![create("/a/last", "")]), Err(ErrorCode::QuotaExceeded));
+}
+
+/// `ZooKeeperServer.checkQuota` tells of it and lets it be.
+#[test]
+fn what_goes_beyond_a_soft_limit_is_told_and_done() {
+    let mut server = with_quota("count=2,bytes=10");
+    let mut told = |op| {
+        server.run(vec![op]).unwrap();
+        server.sequencer.take_notices()
+    };
+    let exceeded = |path: &str| {
+        vec![Notice::QuotaExceeded { limited: "/a".to_owned(), path: path.to_owned() }]
+    };
+    assert_eq!(told(create("/a/x", "1234567890")), []);
+    assert_eq!(told(create("/a/y", "")), exceeded("/a/y"));
+    assert_eq!(told(set("/a/x", "12345678901")), exceeded("/a/x"));
+    assert_eq!(told(delete("/a/y")), []);
+    assert_eq!(told(create("/b", "")), []);
+    assert_eq!(server.data("/a/x"), "12345678901");
+    assert_eq!(server.data(STATS), "count=2,bytes=11");
 }
 
 /// A text of 1 MB, of this many parts that ZooKeeper keeps.
