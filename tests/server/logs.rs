@@ -1,4 +1,4 @@
-//! What the log says, and what it never does.
+//! What the log says, and what it never does; and the room that the transaction log has ahead.
 
 use std::fs;
 use std::io::Write as _;
@@ -139,4 +139,25 @@ fn who_is_refused_on_purpose_is_told_of_once() {
     assert_eq!(log.matches("[FK0512]").count(), 3, "{log}");
     let session = format!("client={:#x}", client.session.session_id);
     assert_eq!(log.matches(&session).count(), 2, "{log}");
+}
+
+/// ZooKeeper makes its log `preAllocSize` longer before it needs that; here whole segments wait,
+/// and the first transaction takes one.
+#[test]
+fn segments_of_the_transaction_log_are_there_before_they_are_needed() {
+    const LEN: u64 = 64 << 10;
+    let process = Server::start("preAllocSize=64");
+    let lengths = |prefix: &str| -> Vec<u64> {
+        let entries = fs::read_dir(process.data().join("version-2")).expect("a folder");
+        let entries = entries.map(|entry| entry.expect("an entry"));
+        let its = entries.filter(|its| its.file_name().to_string_lossy().starts_with(prefix));
+        its.map(|its| its.metadata().expect("it is there").len()).collect()
+    };
+    until("two spares are ready", || lengths("spare.").len() == 2);
+    assert_eq!((lengths("spare."), lengths("log.")), (vec![LEN; 2], vec![]));
+    let mut client = process.connect(10_000);
+    client.ok(&create("/a", b"1".to_vec(), CreateMode::Persistent));
+    assert_eq!(lengths("log."), [LEN]);
+    until("two are ready again", || lengths("spare.").len() == 2);
+    assert_eq!(lengths("spare."), [LEN; 2]);
 }
