@@ -1,15 +1,17 @@
 //! Sessions: handshake, takeover, closing, expiry.
 
 use std::io::Write as _;
+use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use jute::CreateMode;
-use jute::protocol::{AuthPacket, PathRequest, Request};
+use jute::protocol::{AuthPacket, CreateRequest, PathRequest, Request};
+use jute::{Acl, CreateMode, perms};
 
 use crate::client::{
     Client, connect_frame, connect_response, create, ends, exists, get, open, request_frame, until,
 };
 use crate::process::Server;
+use crate::skipped::skipped;
 
 const TIMEOUT_MS: i32 = 4000;
 
@@ -198,6 +200,31 @@ fn a_client_that_means_another_ensemble_is_sent_away_without_a_word() {
     }
     for (name, expected) in [("success", 2), ("skip", 2), ("fail", 2)] {
         assert_eq!(process.figure(&format!("ensemble_auth_{name}")), expected, "{name}");
+    }
+}
+
+#[test]
+fn an_acl_by_address_tells_ipv6_from_ipv4() {
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        return skipped("this machine has no ::1");
+    }
+    // Without clientPortAddress it listens on both.
+    let server = Server::start("");
+    let mut over_v4 = server.connect(TIMEOUT_MS);
+    let there = (Ipv6Addr::LOCALHOST, server.address().port()).into();
+    let mut over_v6 = Client::connect(there, TIMEOUT_MS);
+    for (path, id, expected) in
+        [("/six", "::1/128", [0, -102]), ("/four", "127.0.0.1/32", [-102, 0])]
+    {
+        let (scheme, id) = (Some("ip".into()), Some(id.into()));
+        over_v4.ok(&Request::Create(CreateRequest {
+            path: path.into(),
+            data: None,
+            acl: Some(vec![Acl { perms: perms::READ, scheme, id }]),
+            flags: CreateMode::Persistent.flags(),
+        }));
+        let read = [&mut over_v6, &mut over_v4].map(|client| client.call(&get(path)).header.err);
+        assert_eq!(read, expected, "{path}, over IPv6 and over IPv4");
     }
 }
 
