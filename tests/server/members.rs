@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::client::{create, get, until};
 use crate::ensemble::{Patient, leader, mode, prepare, stop};
+use crate::ensemble_sessions::all_serve;
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 4000;
@@ -33,9 +34,9 @@ fn list(server: &Server) -> String {
     lines.collect::<String>() + "version=0"
 }
 
-#[test]
-fn every_member_shows_its_list_and_an_observer_serves() {
-    let mut servers = prepare(3, "snapCount=20");
+/// Three servers that serve, of which the last observes.
+fn with_an_observer(more: &str) -> Vec<Server> {
+    let mut servers = prepare(3, more);
     for server in &servers {
         let config = fs::read_to_string(server.config()).expect("zoo.cfg");
         let as_observer = |line: &str| match line.starts_with("server.3=") {
@@ -46,9 +47,37 @@ fn every_member_shows_its_list_and_an_observer_serves() {
         fs::write(server.config(), config).expect("zoo.cfg");
     }
     servers.iter_mut().for_each(Server::run);
-    let modes = |servers: &[Server]| servers.iter().map(mode).collect::<Vec<_>>();
-    until("all serve", || !modes(&servers).contains(&"none".to_owned()));
+    all_serve(&servers);
     assert_eq!(mode(&servers[2]), "observer");
+    servers
+}
+
+/// Of the two that vote each is needed, however many observe.
+#[test]
+fn an_observer_serves_and_counts_for_no_majority() {
+    let mut servers = with_an_observer("");
+    let first = leader(&servers);
+    until("both have answered", || servers[first].figure("learners") == 2);
+    let of_leader = ["quorum_size", "synced_followers", "synced_observers"];
+    assert_eq!(of_leader.map(|name| servers[first].figure(name)), [2, 1, 1]);
+    let mut client = Patient::connect(&servers[2], TIMEOUT_MS);
+    client.ok(&create("/a", vec![1], CreateMode::Persistent));
+
+    let other = 1 - first;
+    stop(&mut servers[other]);
+    until("nobody serves", || [first, 2].iter().all(|at| mode(&servers[*at]) == "none"));
+    servers[other].run();
+    all_serve(&servers);
+    assert_eq!(mode(&servers[2]), "observer");
+    let mut client = Patient::connect(&servers[2], TIMEOUT_MS);
+    client.ok(&create("/b", vec![2], CreateMode::Persistent));
+    let mut there = Patient::connect(&servers[other], TIMEOUT_MS);
+    assert!(there.exists("/a") && there.exists("/b"));
+}
+
+#[test]
+fn every_member_shows_its_list_and_an_observer_serves() {
+    let mut servers = with_an_observer("snapCount=20");
     for server in &servers {
         assert_eq!(shown(server), (list(server), 0, -1, -1));
     }
