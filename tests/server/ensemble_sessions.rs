@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, CreateRequest, Request};
 use jute::{Acl, CreateMode, perms};
 
-use crate::client::{Client, connect_frame, create, ends, open, set, until};
+use crate::client::{Client, connect_frame, create, ends, open, request_frame, set, until};
 use crate::ensemble::{Patient, alone, leader, mode, prepare, stop, wipe};
 use crate::process::Server;
 
@@ -293,6 +294,29 @@ fn sessions_of_one_server_go_on_there_only_and_those_with_an_ephemeral_everywher
     moved.ok(&Request::CloseSession);
     let mut watcher = Patient::connect(&servers[here], TIMEOUT_MS);
     until("its znode is gone", || !watcher.exists("/mine"));
+}
+
+/// Each of the three is left once and come to once, the leader as well.
+#[test]
+fn a_session_that_moved_writes_only_through_its_new_server() {
+    let mut servers = prepare(3, "");
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        let (mine, late) = (format!("/mine{from}"), format!("/late{from}"));
+        let mut old = Patient::connect(&servers[from], TIMEOUT_MS);
+        old.ok(&create(&mine, vec![], CreateMode::Ephemeral));
+        let mut new = old.go_to(&servers[to]);
+        assert_eq!(new.session().session_id, old.session().session_id);
+        let mut bytes = BytesMut::new();
+        request_frame(&mut bytes, 7, &create(&late, vec![], CreateMode::Persistent));
+        // The connection may have ended before.
+        let _ = old.stream().write_all(&bytes);
+        ends(old.stream());
+        assert!(!new.exists(&late), "from server {from} to {to}");
+        assert!(new.exists(&mine), "from server {from} to {to}");
+        new.ok(&create(&late, vec![], CreateMode::Persistent));
+    }
 }
 
 /// A server checks ACLs where the order is decided, whatever this key says, and what they refuse
