@@ -286,8 +286,7 @@ fn monitoring_shows_how_long_transactions_and_elections_take() {
     let gone = follower + 1;
     let lag =
         |servers: &[Server], what: &str| servers[first].figure(&format!("{gone}_peer_lag_{what}"));
-    servers[follower].signal("KILL");
-    servers[follower].wait();
+    kill(&mut servers[follower]);
     for _ in 0..20 {
         client.ok(&set("/x", vec![7; 1000]));
     }
@@ -316,8 +315,7 @@ fn loses_its_leader(count: usize) {
     let mut lost = Patient::connect(&servers[first], TIMEOUT_MS);
     there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     lost.ok(&create("/mine", vec![], CreateMode::Ephemeral));
-    servers[first].signal("KILL");
-    servers[first].wait();
+    kill(&mut servers[first]);
     // Answered once there is a leader.
     there.ok(&set("/kept", b"2".to_vec()));
     let mut again = lost.go_to(&servers[followers[1]]);
@@ -379,8 +377,7 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
     client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     for follower in &followers {
-        servers[*follower].signal("KILL");
-        servers[*follower].wait();
+        kill(&mut servers[*follower]);
     }
     // syncLimit is a second here.
     ends(&mut client.client.stream);
@@ -437,8 +434,7 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     let away = (first + 1) % 3;
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
     client.ok(&create("/kept", vec![], CreateMode::Persistent));
-    servers[away].signal("KILL");
-    servers[away].wait();
+    kill(&mut servers[away]);
     let logs = |server: &Server| {
         let names = fs::read_dir(server.data().join("version-2")).expect("a folder");
         let names = names.map(|entry| entry.expect("an entry").file_name());
@@ -463,8 +459,7 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     until("it says so", || servers[away].log().contains("installed a snapshot from the leader"));
     // And it is one of those whom a write needs.
     let other = (first + 2) % 3;
-    servers[other].signal("KILL");
-    servers[other].wait();
+    kill(&mut servers[other]);
     client.ok(&set("/kept", b"all".to_vec()));
     assert_eq!(there.value("/kept"), b"all");
 }
@@ -585,6 +580,11 @@ pub(crate) fn stop(server: &mut Server) {
     server.wait();
 }
 
+pub(crate) fn kill(server: &mut Server) {
+    server.signal("KILL");
+    server.wait();
+}
+
 /// As which member a server has joined last.
 pub(crate) fn seat(server: &Server) -> u64 {
     let log = server.log();
@@ -602,8 +602,7 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
     client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     let mut lives = vec![1 << 8 | (wiped as u64 + 1)];
     for _ in 0..2 {
-        servers[wiped].signal("KILL");
-        servers[wiped].wait();
+        kill(&mut servers[wiped]);
         wipe(&servers[wiped]);
         servers[wiped].run();
         until("it follows", || mode(&servers[wiped]) == "follower");
@@ -617,8 +616,7 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
         assert!(lives.iter().all(|life| *life < seat), "{seat:#x} after {lives:x?}");
         lives.push(seat);
     }
-    servers[other].signal("KILL");
-    servers[other].wait();
+    kill(&mut servers[other]);
     client.ok(&set("/kept", b"2".to_vec()));
     assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"2");
 }
@@ -753,8 +751,7 @@ fn an_empty_start_that_came_to_nothing_locks_nobody_out() {
     fs::write(servers[mistaken].config(), config).expect("zoo.cfg");
     wipe(&servers[mistaken]);
     fs::rename(&before, &data).expect("moved back");
-    servers[gone].signal("KILL");
-    servers[gone].wait();
+    kill(&mut servers[gone]);
     servers[mistaken].run();
     until("two of three serve", || {
         mode(&servers[mistaken]) != "none" && mode(&servers[first]) != "none"

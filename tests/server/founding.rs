@@ -13,7 +13,7 @@ use jute::CreateMode;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{create, until};
-use crate::ensemble::{Patient, alone, mark, mode, prepare, start, stop, wipe};
+use crate::ensemble::{Patient, alone, kill, mark, mode, prepare, start, stop, wipe};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -456,11 +456,6 @@ fn data_beside_an_ensemble_that_has_not_begun_waits() {
     servers[0].run();
     all_serve(&servers);
     all_have(&servers, "/kept");
-}
-
-fn kill(server: &mut Server) {
-    server.signal("KILL");
-    server.wait();
 }
 
 /// What it says.
