@@ -81,7 +81,7 @@ impl Transcript {
             }
             let index = usize::try_from(*number).unwrap_or(0).wrapping_sub(1);
             let name = names.get(index).copied().unwrap_or("before the first step");
-            out.push_str(&format!("step {number}, {name}  (- reference, + subject)\n"));
+            out.push_str(&format!("step {number} {name}  (- reference, + subject)\n"));
             let empty = Vec::new();
             line_diff(theirs.unwrap_or(&empty), ours.unwrap_or(&empty), &mut out);
         }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(run("a", "11", "77").diff(&run("5", "99", "1000"), &[]), "");
         let swapped = run("b", "9", "77").diff(&run("5", "99", "1000"), &["create", "set"]);
         assert!(swapped.contains("- cZxid = <zxid #0>\n  + cZxid = <zxid #1>"), "{swapped}");
-        assert!(swapped.contains("step 2, set"), "{swapped}");
+        assert!(swapped.contains("step 2 set"), "{swapped}");
     }
 
     #[test]
@@ -250,6 +250,6 @@ mod tests {
         let moved =
             transcript(&["== 1", "b", "c", "d"]).diff(&transcript(&["== 1", "a", "b", "d"]), &[]);
         assert!(moved.ends_with("  - a\n    b\n  + c\n    d\n"), "{moved}");
-        assert!(diff.contains("step 2, two  (- reference, + subject)\n  - x"), "{diff}");
+        assert!(diff.contains("step 2 two  (- reference, + subject)\n  - x"), "{diff}");
     }
 }

@@ -836,7 +836,7 @@ fn the_engine_says_what_zookeeper_says() {
             commands += usize::from(expected.contains("\n----"));
             if expected.trim() != actual.trim() {
                 let (_, ours) = actual.split_once("\n----").unwrap_or_default();
-                let name = file.file_name().unwrap_or_default().display();
+                let name = file.display();
                 writeln!(differences, "{name}:\n{expected}\nthe engine says{ours}\n").unwrap();
             }
         }

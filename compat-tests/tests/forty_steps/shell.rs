@@ -12,6 +12,7 @@
 //! - `@there PATH`, `@gone PATH`, `@restart PATH`, `@kill`, `@words`: see the stage.
 
 use std::fs;
+use std::thread;
 
 use compat_tests::{Program, classpath, ferrokeeper, repository};
 
@@ -155,7 +156,7 @@ pub(crate) fn run(shell: &Shell, stage: &mut Stage) -> Vec<String> {
         talk.perform(line, stage);
     }
     talk.end_of_step();
-    talk.lines
+    std::mem::take(&mut talk.lines)
 }
 
 struct Talk<'a> {
@@ -267,6 +268,17 @@ impl Talk<'_> {
         sort_names(&mut self.lines);
         self.lines.append(&mut self.events);
         self.awaited = 0;
+    }
+}
+
+impl Drop for Talk<'_> {
+    #[expect(clippy::print_stderr, reason = "a failed test shows how far the script came")]
+    fn drop(&mut self) {
+        if thread::panicking()
+            && let Some(step) = self.lines.iter().rfind(|line| line.starts_with("== "))
+        {
+            eprintln!("--- the script stopped in step {}", step.trim_start_matches("== "));
+        }
     }
 }
 
