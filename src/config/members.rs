@@ -12,6 +12,7 @@ use super::settings::{Setting, Settings};
 use super::value::{bad_value, native_bool, set_number};
 use super::{ConfigError, ListenAddress, Note};
 use crate::message::MessageId;
+use crate::planted;
 
 /// The members of an ensemble, from the lines `server.N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,8 @@ impl Ensemble {
     ) -> Result<Option<Self>, ConfigError> {
         refuse_what_is_not_there_yet(settings)?;
         let upgrades = native_bool(settings, "localSessionsUpgradingEnabled")?;
-        let sessions = match native_bool(settings, "localSessionsEnabled")? {
+        let is_here = native_bool(settings, "localSessionsEnabled")?;
+        let sessions = match is_here && !planted::is("local-sessions-off") {
             true => SessionsLive::Here { upgrades },
             false => SessionsLive::Everywhere,
         };
@@ -203,6 +205,7 @@ fn parse(
         ));
     }
     let (host, port, election_port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
+    let observer = observer && !planted::is("observer-is-participant");
     Ok((id, EnsembleServer { host, port, election_port, observer, client }))
 }
 

@@ -20,6 +20,7 @@ use super::tree::znode::NodeId;
 use super::tree::{Creation, Impossible};
 use super::watch::{Change, Tell};
 use super::zxid::Zxid;
+use crate::planted;
 
 /// To be raised with every change of what is made of a transaction that an earlier release may have
 /// applied as well: the trees of servers with different numbers say nothing about each other. The
@@ -187,7 +188,7 @@ impl Database {
                 let node = self.set_acl(txn, mode)?;
                 Ok(MultiResult::SetData(self.stat_of(node)))
             }
-            Txn::Check(_) => Ok(MultiResult::Check),
+            Txn::Check(_) => Ok(checked()),
             // A multi holds none of these; by themselves they are taken care of before.
             Txn::Error(_) | Txn::Multi(_) | Txn::CreateSession(_) | Txn::CloseSession(_) => {
                 Ok(MultiResult::Error(0))
@@ -260,7 +261,8 @@ impl Database {
             self.tree.raise_pzxid(parent, above(path), zxid);
         }
         self.add_quota(node, path);
-        self.grow_quota(path, Growth { count: 1, bytes: len(create.data) });
+        let count = i64::from(!planted::is("creates-uncounted"));
+        self.grow_quota(path, Growth { count, bytes: len(create.data) });
         let change = Change {
             path,
             zxid,
@@ -505,6 +507,11 @@ impl Database {
         self.misfits.add(reason);
         Ok(())
     }
+}
+
+/// What is said of a check that held.
+fn checked<'t>() -> MultiResult<'t> {
+    if planted::is("check-as-delete") { MultiResult::Delete } else { MultiResult::Check }
 }
 
 /// The parent's path; the root's is empty.

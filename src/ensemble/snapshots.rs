@@ -16,6 +16,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::engine::{WalkStep, digest};
 use crate::message::MessageId;
+use crate::planted;
 use crate::storage::{
     CompleteSnapshot, Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog,
 };
@@ -200,7 +201,7 @@ impl Snapshots {
     pub fn is_due(&self, now: Monotonic) -> bool {
         self.may_begin()
             && now >= self.not_before
-            && (self.txns >= self.every_txns
+            && (self.txns >= self.every_txns && !planted::is("no-snapshot-by-count")
                 || self.every_bytes.is_some_and(|every| self.bytes >= every))
     }
 

@@ -27,6 +27,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::{Event, Tell};
 use crate::engine::zxid::Zxid;
+use crate::planted;
 
 /// How long transactions are applied before waiting readers are let in.
 const HOLD_MAX: Duration = Duration::from_micros(100);
@@ -345,7 +346,9 @@ impl Applying<'_> {
     }
 
     fn attach(&self, origin: &Origin, attached: &Attached) {
-        if let Some(previous) = attached.previous {
+        if let Some(previous) = attached.previous
+            && !planted::is("older-connection-stays")
+        {
             self.clients.close(previous);
         }
         self.clients.attached(origin.connection, attached);

@@ -15,6 +15,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::standing::Begins;
 use crate::ensemble::{Ensemble, List, Rebuild, first_snapshot};
 use crate::message::MessageId;
+use crate::planted;
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
     Recovered, RecoveryOptions, SessionKey, SessionSecret, SnapshotOrigin, StorageError,
@@ -121,7 +122,7 @@ fn rules(config: &Config) -> Rules {
     Rules {
         extended_types: config.extended_types_enabled,
         digest: config.digest_enabled,
-        skip_acl: config.access.skip_acl,
+        skip_acl: config.access.skip_acl && !planted::is("skip-acl-off"),
         digest_scheme: config.access.digest.is_some(),
         reconfig: config.reconfig_enabled,
         max_never_used_ms: config
@@ -134,9 +135,13 @@ fn rules(config: &Config) -> Rules {
 }
 
 fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
+    let data_log_dir = match planted::is("log-dir-ignored") {
+        true => config.data_dir.clone(),
+        false => config.data_log_dir.clone(),
+    };
     let options = DirectoryOptions {
         data_dir: config.data_dir.clone(),
-        data_log_dir: config.data_log_dir.clone(),
+        data_log_dir,
         create: config.data_dir_autocreate,
     };
     DataDirectory::open(Arc::new(RealDisk), &options)
@@ -144,6 +149,7 @@ fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
 
 pub(super) fn compression(config: &Config) -> Compression {
     match config.snapshot_compression {
+        _ if planted::is("snapshots-plain") => Compression::None,
         SnapshotCompression::None => Compression::None,
         SnapshotCompression::Gzip => Compression::Gzip,
         SnapshotCompression::Snappy => Compression::Snappy,

@@ -22,6 +22,7 @@ use self::rooms::Rooms;
 use super::clock::Clock;
 use crate::config::Config;
 use crate::ensemble::Queue;
+use crate::planted;
 
 /// What requests pass on their way to the orderer.
 #[derive(Debug)]
@@ -38,10 +39,11 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(queue: Arc<Queue>, config: &Config, clock: Clock) -> Self {
+        let large = config.throttle.large_requests.filter(|_| !planted::is("large-requests-off"));
         Self {
             queue,
             rooms: Rooms::new(config),
-            large_requests: config.throttle.large_requests.map(LargeRequests::new),
+            large_requests: large.map(LargeRequests::new),
             connection_throttle: ConnectionThrottle::new(
                 config.throttle.connections,
                 clock.monotonic(),

@@ -19,6 +19,7 @@ use crate::engine::path;
 use crate::engine::session::SessionId;
 use crate::engine::tree::znode::NodeId;
 use crate::engine::watch::{ConnectionId, Event, WatchTable};
+use crate::planted;
 
 /// The most that is answered at once.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,10 @@ pub fn answer<'t>(
         }
         Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops, MULTI_READ_MAX))),
         Request::WhoAmI => Ok(read.who_am_i()),
-        Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
+        Request::Sync(body) => {
+            let path = body.path.clone().filter(|_| !planted::is("sync-answers-null"));
+            Ok(Response::Sync(SyncResponse { path }))
+        }
         Request::SetWatches(_) | Request::SetWatches2(_) => {
             if let Some(mut again) = WatchAgain::of(request) {
                 again.advance(database, caller.connection, usize::MAX, events)?;
@@ -106,7 +110,8 @@ pub fn answer<'t>(
             if found { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
         }
         Request::RemoveWatches(body) => {
-            let found = read.watches().remove(&body.path, caller.connection, body.watcher_type);
+            let found = planted::is("removal-does-nothing")
+                || read.watches().remove(&body.path, caller.connection, body.watcher_type);
             if found { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
         }
         _ => Ok(Response::Empty),
@@ -238,7 +243,9 @@ impl<'t> Read<'t, '_> {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.find(&body.path);
-        if let Ok(node) = node {
+        if let Ok(node) = node
+            && !planted::is("exists-for-all")
+        {
             self.readable(node)?;
         }
         if body.watch {
@@ -254,7 +261,8 @@ impl<'t> Read<'t, '_> {
             self.watches().watch_data(&body.path, self.caller.connection)?;
         }
         let tree = &self.database.tree;
-        let data = tree.data(node).map(Cow::Borrowed);
+        let data = tree.data(node).or(planted::is("null-is-empty").then_some(&[][..]));
+        let data = data.map(Cow::Borrowed);
         Ok(Response::GetData(GetDataResponse { data, stat: tree.stat(node) }))
     }
 
@@ -311,7 +319,9 @@ impl<'t> Read<'t, '_> {
         let is_admin = self.database.check(node, perms::ADMIN, self.caller.identities).is_ok();
         let acl = match tree.acls().list(tree.acl(node)) {
             None => vec![Acl::anyone(perms::ALL)],
-            Some(list) if is_admin => list.iter().map(as_it_is).collect(),
+            Some(list) if is_admin || planted::is("hashes-shown") => {
+                list.iter().map(as_it_is).collect()
+            }
             Some(list) => list.iter().map(masked).collect(),
         };
         Ok(Response::GetAcl(GetAclResponse { acl, stat: tree.stat(node) }))
@@ -349,7 +359,9 @@ impl<'t> Read<'t, '_> {
             }
             let (ReadOp::GetData(path) | ReadOp::GetChildren(path)) = op;
             let node = self.find(path)?;
-            self.readable(node)?;
+            if !planted::is("multiread-reads-all") {
+                self.readable(node)?;
+            }
             let tree = &self.database.tree;
             Ok(match op {
                 ReadOp::GetData(_) => {

@@ -12,6 +12,7 @@ use crate::engine::database::Database;
 use crate::engine::path::cost;
 use crate::engine::watch::{CATCH_UP, ConnectionId, Event, NoRoom};
 use crate::engine::zxid::Zxid;
+use crate::planted;
 
 /// What a list of paths is about.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +41,7 @@ impl<'r> WatchAgain<'r> {
                 let [data, exist, child] = lists.map(Vec::as_slice);
                 (body.relative_zxid, [data, exist, child, of_two, of_two])
             }
-            Request::SetWatches2(body) => {
+            Request::SetWatches2(body) if !planted::is("setwatches2-arms-none") => {
                 let lists = [
                     &body.data_watches,
                     &body.exist_watches,
@@ -102,6 +103,7 @@ impl<'r> WatchAgain<'r> {
                 let told = match *kind {
                     PathsOf::Data => match stat() {
                         None => Some(EventType::NodeDeleted),
+                        Some(_) if planted::is("missed-data-untold") => None,
                         Some(stat) if Zxid(stat.mzxid) > self.since => {
                             Some(EventType::NodeDataChanged)
                         }

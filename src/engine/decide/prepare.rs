@@ -28,6 +28,7 @@ use crate::engine::quota::{Growth, QuotaVerdict};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
+use crate::planted;
 
 /// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record
 /// above twice `jute.maxbuffer`, 2 MiB by default (ZOOKEEPER-4306).
@@ -129,6 +130,7 @@ impl<'a> Prepare<'a> {
                         MultiResult::Error(match part.cmp(&failed) {
                             Ordering::Less => 0,
                             Ordering::Equal => error.code(),
+                            Ordering::Greater if planted::is("later-parts-fine") => 0,
                             Ordering::Greater => ErrorCode::RuntimeInconsistency.code(),
                         })
                     });
@@ -155,7 +157,11 @@ impl<'a> Prepare<'a> {
             MultiOp::Create(create) => self.create(OpCode::Create, create, NO_TTL),
             MultiOp::Create2(create) => self.create(OpCode::Create2, create, NO_TTL),
             MultiOp::CreateContainer(create) => {
-                self.create(OpCode::CreateContainer, create, NO_TTL)
+                let op_code = match planted::is("multi-no-containers") {
+                    true => OpCode::Create,
+                    false => OpCode::CreateContainer,
+                };
+                self.create(op_code, create, NO_TTL)
             }
             MultiOp::CreateTtl(create) => self.create_ttl(create),
             MultiOp::Delete(delete) => self.delete(delete),
@@ -178,10 +184,10 @@ impl<'a> Prepare<'a> {
     ) -> Result<(CreateMode, Owner), ErrorCode> {
         let mode = CreateMode::from_flags(flags).ok_or(ErrorCode::BadArguments)?;
         if mode.is_ttl() {
-            if !self.database.rules.extended_types {
+            if !self.database.rules.extended_types && !planted::is("ttl-always") {
                 return Err(ErrorCode::Unimplemented);
             }
-            if !(1..=MAX_TTL_MS).contains(&ttl) {
+            if !(1..=MAX_TTL_MS).contains(&ttl) && !planted::is("any-ttl") {
                 return Err(ErrorCode::BadArguments);
             }
             return Ok((mode, Owner::Ttl(ttl)));
@@ -224,7 +230,11 @@ impl<'a> Prepare<'a> {
                 self.notices.push(Notice::SequenceExhausted { parent: parent_path.to_owned() });
                 return Err(ErrorCode::BadArguments);
             }
-            Cow::Owned(format!("{path}{creates:010}"))
+            let number = match planted::is("sequence-by-living-children") {
+                true => parent.num_children,
+                false => creates,
+            };
+            Cow::Owned(format!("{path}{number:010}"))
         } else {
             path
         };
@@ -320,7 +330,9 @@ impl<'a> Prepare<'a> {
         let parent = self.view(parent_path)?;
         self.permit(&parent, perms::DELETE)?;
         let node = self.view(&path)?;
-        check_version(version, node.stat.version)?;
+        if !planted::is("delete-any-version") {
+            check_version(version, node.stat.version)?;
+        }
         if node.num_children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
@@ -349,7 +361,9 @@ impl<'a> Prepare<'a> {
         let data_len = data.as_deref().map_or(0, <[u8]>::len);
         let bytes = signed(data_len) - signed(node.data_len);
         self.check_quota(&path, Growth { count: 0, bytes })?;
-        check_version(version, node.stat.version)?;
+        if !planted::is("set-any-version") {
+            check_version(version, node.stat.version)?;
+        }
         if quota::are_fatal_stats(&path, data.as_deref()) {
             return Err(self.refuse(Harm::FatalQuota));
         }
@@ -388,7 +402,9 @@ impl<'a> Prepare<'a> {
         path::validate(&path)?;
         let node = self.view(&path)?;
         self.permit(&node, perms::READ)?;
-        check_version(version, node.stat.version)?;
+        if !planted::is("check-any-version") {
+            check_version(version, node.stat.version)?;
+        }
         Ok(Txn::Check(CheckVersionTxn { path, version: node.stat.version.wrapping_add(1) }))
     }
 
@@ -436,7 +452,7 @@ impl<'a> Prepare<'a> {
     /// Whether a change stays within the quota it falls under, counting what is applied and what
     /// earlier requests have in flight, and if so remembers it.
     fn check_quota(&mut self, path: &str, growth: Growth) -> Result<(), ErrorCode> {
-        if !self.database.rules.enforce_quota {
+        if !self.database.rules.enforce_quota || planted::is("hard-quota-off") {
             return Ok(());
         }
         let quotas = &self.database.quotas;

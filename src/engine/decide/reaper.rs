@@ -5,6 +5,7 @@ use crate::engine::owner::Owner;
 use crate::engine::path;
 use crate::engine::time::WallClock;
 use crate::engine::tree::znode::NodeId;
+use crate::planted;
 
 /// Whether a childless znode is to be removed. A container must have had a child, or be older than
 /// a container may be that was never used.
@@ -17,8 +18,12 @@ pub(in crate::engine) fn is_due(
 ) -> bool {
     let age = now.0.saturating_sub(mtime);
     match owner {
-        Owner::Container => creates > 0 || max_never_used_ms.is_some_and(|max| age > max),
-        Owner::Ttl(ttl) => age > ttl,
+        Owner::Container => {
+            let is_too_old = max_never_used_ms.is_some_and(|max| age > max);
+            creates > 0 && !planted::is("containers-stay")
+                || is_too_old && !planted::is("never-used-stay")
+        }
+        Owner::Ttl(ttl) => age > ttl && !planted::is("times-to-live-stay"),
         Owner::None | Owner::Session(_) => false,
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::owner::Owner;
 use crate::engine::path;
 use crate::engine::session::SessionId;
 use crate::engine::slab::Slab;
+use crate::planted;
 
 /// A znode's number. Numbers of deleted znodes are given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -411,9 +412,15 @@ impl Znodes {
             ctime: node.ctime,
             mtime: node.mtime,
             version: node.version,
-            cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
+            cversion: match planted::is("cversion-is-creates") {
+                true => creates,
+                false => creates.wrapping_mul(2).wrapping_sub(num_children),
+            },
             aversion: kin.map_or(0, |kin| kin.aversion),
-            ephemeral_owner: kin.map_or(0, |kin| kin.owner().shown()),
+            ephemeral_owner: kin.map_or(0, |kin| match planted::is("owners-shown") {
+                true => kin.owner().stored(),
+                false => kin.owner().shown(),
+            }),
             data_length: i32::try_from(node.data_len()).unwrap_or(i32::MAX),
             num_children,
             pzxid: kin.map_or(node.czxid, |kin| kin.pzxid),

@@ -14,6 +14,7 @@ use super::{ConnectionId, Modes};
 use crate::engine::lineage::PathKey;
 use crate::engine::path;
 use crate::engine::slab::Slab;
+use crate::planted;
 
 /// Shards. At a million watched paths one holds a thousand.
 const SHARDS: usize = 1024;
@@ -309,7 +310,7 @@ impl Registry {
                 self.unlink(connection, watch);
             }
         }
-        if self.recursive > 0 {
+        if self.recursive > 0 && !planted::is("recursion-blind") {
             self.watching_all_below(path, &mut receivers);
         }
         receivers.sort_unstable();

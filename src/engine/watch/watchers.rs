@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::ops::Bound;
 
 use super::Modes;
+use crate::planted;
 
 /// Watchers of a path that stand in one row; of more each has a place of its own.
 const ROW_MAX: usize = 32;
@@ -168,10 +169,14 @@ impl Watchers {
         &mut self,
         mut tell: impl FnMut(Number),
     ) -> (Vec<(Number, Watch)>, bool) {
+        let ends = match planted::is("persistent-once") {
+            true => Modes::STANDARD.with(Modes::PERSISTENT),
+            false => Modes::STANDARD,
+        };
         let mut ended = Vec::new();
         let mut stays = |number: Number, watch: &mut Watch| {
             tell(number);
-            watch.modes = watch.modes.without(Modes::STANDARD);
+            watch.modes = watch.modes.without(ends);
             if watch.modes.is_empty() {
                 ended.push((number, *watch));
             }

@@ -13,6 +13,7 @@ use super::connection::Connection;
 use crate::config::{Access, DigestAlgorithm, DigestScheme, EnsembleScheme};
 use crate::engine::access::acl::{Identity, TooMany};
 use crate::message::MessageId;
+use crate::planted;
 use crate::server::figures::series::{Counter, Series};
 
 /// Why an auth packet ends its connection.
@@ -95,7 +96,8 @@ fn is_meant(
 /// Whether a client has shown what a request of this operation needs: to show it, nothing.
 #[inline]
 pub(in crate::server) fn is_enough(access: &Access, connection: &Connection, op: i32) -> bool {
-    access.enforced.as_ref().is_none_or(|schemes| is_one_of(schemes, connection, op))
+    planted::is("auth-not-enforced")
+        || access.enforced.as_ref().is_none_or(|schemes| is_one_of(schemes, connection, op))
 }
 
 #[inline(never)]
@@ -127,6 +129,7 @@ fn digest_id(algorithm: DigestAlgorithm, token: &[u8]) -> String {
     let user = text.split(':').next().unwrap_or_default();
     let text = text.as_bytes();
     let hash = match algorithm {
+        _ if planted::is("digest-sha1-only") => BASE64_STANDARD.encode(Sha1::digest(text)),
         DigestAlgorithm::Sha1 => BASE64_STANDARD.encode(Sha1::digest(text)),
         DigestAlgorithm::Sha224 => BASE64_STANDARD.encode(Sha224::digest(text)),
         DigestAlgorithm::Sha256 => BASE64_STANDARD.encode(Sha256::digest(text)),

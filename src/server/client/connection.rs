@@ -34,6 +34,7 @@ use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Answer, Fresh, RequestKind};
 use crate::message::MessageId;
+use crate::planted;
 use crate::server::clock::Clock;
 use crate::server::figures::stats;
 use crate::server::figures::stats::{Stats, Summary};
@@ -373,7 +374,8 @@ impl Connection {
     }
 
     fn read_only(&self) -> Option<bool> {
-        self.wants_read_only.load(Ordering::Relaxed).then_some(false)
+        (planted::is("always-37-bytes") || self.wants_read_only.load(Ordering::Relaxed))
+            .then_some(false)
     }
 
     fn put_connect_response(&self, response: &ConnectResponse) {

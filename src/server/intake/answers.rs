@@ -18,6 +18,7 @@ use crate::engine::watch::Event;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Fresh, Shared};
 use crate::message::MessageId;
+use crate::planted;
 use crate::server::client::auth;
 use crate::server::client::connection::Connection;
 use crate::server::client::unread::{Claim, Unread};
@@ -227,7 +228,7 @@ impl<'a> Answers<'a> {
                     }
                     Err(auth::NotTaken::Failed) => {
                         self.refuse(xid, Zxid::ZERO, ErrorCode::AuthFailed);
-                        Some(Step::Leave)
+                        (!planted::is("failed-auth-stays")).then_some(Step::Leave)
                     }
                     Err(auth::NotTaken::Elsewhere) => Some(Step::Leave),
                 }
@@ -253,7 +254,11 @@ impl<'a> Answers<'a> {
                     op,
                     "closing a connection: it sent an operation that clients cannot use"
                 );
-                self.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
+                let code = match planted::is("unknown-operation-is-minus-5") {
+                    true => ErrorCode::MarshallingError,
+                    false => ErrorCode::Unimplemented,
+                };
+                self.refuse(header.xid, Zxid(-1), code);
                 return Some(Step::Leave);
             }
             // ZooKeeper reads these before it has a request that it could answer.

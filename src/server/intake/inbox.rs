@@ -19,6 +19,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Fresh, Share, Submission};
 use crate::message::MessageId;
+use crate::planted;
 use crate::server::client::audit;
 use crate::server::client::connection::Connection;
 use crate::server::client::unread::Claim;
@@ -212,11 +213,12 @@ impl Inbox {
             return Step::HangUp;
         }
         self.is_let_through = true;
-        if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
+        let seen = Zxid(request.last_zxid_seen);
+        if !planted::is("future-zxid") && server.replica.is_behind(seen) {
             tracing::warn!(
                 id = %MessageId::CLIENT_AHEAD,
                 client = %connection.peer(),
-                seen = %Zxid(request.last_zxid_seen),
+                %seen,
                 applied = %server.replica.applied(),
                 "refusing a client that has seen a later transaction than this server has"
             );
@@ -282,12 +284,13 @@ impl Inbox {
         let session = SessionId(request.session_id);
         let bounds = [server.config.min_session_timeout_ms, server.config.max_session_timeout_ms];
         let [least, most] = bounds.map(|ms| i32::try_from(ms).unwrap_or(i32::MAX));
+        let least = if planted::is("no-least-timeout") { 1 } else { least };
         let timeout_ms = request.timeout_ms.max(least).min(most);
         if session == SessionId::NONE {
             return Some(Work::Open { timeout_ms });
         }
         let password = request.password.as_deref().unwrap_or_default();
-        if !server.passwords.is_right(session, password) {
+        if !planted::is("any-password") && !server.passwords.is_right(session, password) {
             tracing::warn!(
                 id = %MessageId::WRONG_PASSWORD,
                 client = %connection.peer(),

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::drive;
 use crate::message::MessageId;
+use crate::planted;
 use crate::server::client::connection::Connection;
 use crate::server::descriptors::Takers;
 use crate::server::figures::series::Counter;
@@ -24,7 +25,8 @@ fn most(server: &Server) -> Option<u32> {
     let http_ports = u64::from(config.admin.is_some()) + u64::from(config.metrics_listen.is_some());
     let peers = config.ensemble.as_ref().map(|its| its.servers.len().saturating_sub(1) as u64);
     let left = Takers { http_ports, peers }.clients_max();
-    left.into_iter().chain(config.max_cnxns.map(NonZeroU32::get)).min()
+    let max_cnxns = config.max_cnxns.filter(|_| !planted::is("max-cnxns-off"));
+    left.into_iter().chain(max_cnxns.map(NonZeroU32::get)).min()
 }
 
 /// Takes connections until the server ends.

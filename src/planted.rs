@@ -1,0 +1,26 @@
+//! Mistakes that a test switches on by name, to see that the test of a feature notices them.
+//!
+//! Each stands in one place, as a condition. `compat-tests/features.toml` has the name of a
+//! feature's mistake, and the program `planted` of `compat-tests` runs the feature's test with it.
+//! The name is read once. Never is there anything of it in a release: nothing is read there, and
+//! each condition is a constant. Imports nothing.
+
+#[cfg(debug_assertions)]
+use std::sync::OnceLock;
+
+/// Names the mistake that is switched on.
+#[cfg(debug_assertions)]
+const VARIABLE: &str = "FERROKEEPER_PLANTED";
+
+/// Whether the mistake of this name is switched on.
+#[cfg(debug_assertions)]
+pub(crate) fn is(name: &str) -> bool {
+    static PLANTED: OnceLock<Option<String>> = OnceLock::new();
+    PLANTED.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref() == Some(name)
+}
+
+/// Whether the mistake of this name is switched on: none is.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn is(_name: &str) -> bool {
+    false
+}
