@@ -13,7 +13,8 @@
 //! - [`syncs`] shows what a server syncs.
 //! - [`random`] is chance from a seed.
 //! - [`metrics_page`] takes `/metrics` apart.
-//! - [`named_test`] finds the tests that documents name.
+//! - [`named_test`] finds the tests that documents name, [`features`] reads those of
+//!   `features.toml`.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
@@ -23,6 +24,7 @@
 
 pub mod compatibility;
 mod ensemble;
+pub mod features;
 pub mod held_sessions;
 pub mod http;
 mod java;

@@ -1,35 +1,17 @@
 //! `features.toml`: each of the 180 rows has a test that exists, or the name of the work that will
 //! bring it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use compat_tests::named_test::{has_part, source_of};
+use compat_tests::features::{self, Row};
+use compat_tests::named_test::{CargoTest, has_part, source_of};
 use compat_tests::repository;
 
 const ROWS: usize = 180;
 
 /// What is still to come.
 const LATER: [&str; 5] = ["admin", "clients", "ensemble", "sasl", "tls"];
-
-type Row = BTreeMap<String, String>;
-
-/// The little of TOML that the file uses: `[[row]]`, and keys with a number or a string.
-fn rows(text: &str) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if line == "[[row]]" {
-            rows.push(Row::new());
-            continue;
-        }
-        let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("no key: {line}"));
-        let row = rows.last_mut().expect("a key stands in a row");
-        let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
-        assert!(row.insert(key.into(), value.into()).is_none(), "twice in a row: {line}");
-    }
-    rows
-}
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -61,6 +43,7 @@ fn check(row: &Row) -> Result<(), String> {
                 };
             }
             let source = source_of(test)?;
+            CargoTest::of(test)?;
             match part {
                 Some(part) if !has_part(&source, part) => Err(format!("{test}: no part {part}")),
                 _ => Ok(()),
@@ -71,7 +54,7 @@ fn check(row: &Row) -> Result<(), String> {
 
 #[test]
 fn every_feature_has_a_test_or_a_name_for_later() {
-    let rows = rows(&read(&repository().join("compat-tests/features.toml")));
+    let rows = features::all();
     let mut wrong = Vec::new();
     let numbers: Vec<&str> =
         rows.iter().filter_map(|row| row.get("number")).map(String::as_str).collect();
