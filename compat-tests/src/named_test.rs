@@ -169,7 +169,7 @@ pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
+pub(crate) fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of this repository") {
         let path = entry.expect("an entry").path();
         if path.is_dir() { files_below(&path, files) } else { files.push(path) }

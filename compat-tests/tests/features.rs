@@ -1,6 +1,7 @@
 //! `features.toml`: each of the 180 rows has a test that exists, or the name of the work that will
-//! bring it.
+//! bring it. The faults of the rows are those of the sources.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -19,6 +20,9 @@ fn read(path: &Path) -> String {
 
 fn check(row: &Row) -> Result<(), String> {
     let (test, part) = (row.get("test"), row.get("part"));
+    if row.contains_key("fault") && test.is_none_or(|test| test.starts_with("kazoo-suite ")) {
+        return Err("a fault without a test that is run with it".into());
+    }
     match (test.map(String::as_str), row.get("later")) {
         (Some(_), Some(_)) | (None, None) => Err("either test or later".into()),
         (None, Some(later)) if part.is_none() && LATER.contains(&later.as_str()) => Ok(()),
@@ -65,7 +69,7 @@ fn every_feature_has_a_test_or_a_name_for_later() {
         wrong.push(format!("{} rows, not 1 to {ROWS} each once: {stray:?}", numbers.len()));
     }
     for row in &rows {
-        let known = ["number", "feature", "test", "part", "later"];
+        let known = ["number", "feature", "test", "part", "fault", "later"];
         if let Some(key) = row.keys().find(|key| !known.contains(&key.as_str())) {
             wrong.push(format!("row {:?}: unknown key {key}", row.get("number")));
         }
@@ -84,13 +88,28 @@ fn every_feature_has_a_test_or_a_name_for_later() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Each fault belongs to one feature, and stands in one place.
+#[test]
+fn each_fault_stands_once_in_the_sources_and_once_here() {
+    let rows = features::all();
+    let mut times: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let planted = features::planted();
+    planted.iter().for_each(|fault| times.entry(fault).or_default().0 += 1);
+    let named = rows.iter().filter_map(|row| row.get("fault"));
+    named.for_each(|fault| times.entry(fault).or_default().1 += 1);
+    assert!(times.len() > 10, "{times:?}");
+    times.retain(|_, times| *times != (1, 1));
+    assert!(times.is_empty(), "how often in src/, and how often in features.toml: {times:?}");
+}
+
 #[test]
 fn what_does_not_exist_is_found_out() {
     let row = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect::<Row>()
     };
     let good = "compat-tests::handshake::subject";
-    assert_eq!(check(&row(&[("test", good), ("part", "the timeout is clamped")])), Ok(()));
+    let part = ("part", "the timeout is clamped");
+    assert_eq!(check(&row(&[("test", good), part, ("fault", "any")])), Ok(()));
     for bad in [
         row(&[]),
         row(&[("test", good), ("later", "tls")]),
@@ -102,6 +121,11 @@ fn what_does_not_exist_is_found_out() {
         row(&[("test", "subject")]),
         row(&[("test", "kazoo-suite test_client.py::TestReconfig::test_bad_input")]),
         row(&[("test", "curator nothing")]),
+        row(&[("later", "tls"), ("fault", "any")]),
+        row(&[
+            ("test", "kazoo-suite test_client.py::TestClient::test_create_stat"),
+            ("fault", "any"),
+        ]),
     ] {
         assert!(check(&bad).is_err(), "{bad:?}");
     }
