@@ -101,8 +101,11 @@ fn a_longer_frame_is_taken_when_the_limit_is_raised() {
 fn an_unknown_scheme_ends_the_connection() {
     both(&[], |server| {
         let mut client = server.connect(TIMEOUT);
+        let began = Instant::now();
         assert_eq!(err(&mut client, op::AUTH, &request::auth("nosuch", b"x")), -115);
         assert!(client.read_frame().expect("the end").is_none(), "closed behind the answer");
+        // Its session would expire later.
+        assert!(began.elapsed() < Duration::from_secs(5), "closed at once");
     });
 }
 
