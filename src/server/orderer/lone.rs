@@ -224,9 +224,8 @@ fn snapshot(
     if snapshots.is_due(now) || snapshots.is_asked_for() {
         snapshots.begin(&replica, standalone.log(), now);
     }
-    let was_writing = snapshots.is_writing();
     let goes_on = advance(server, snapshots, standalone.has_more(), next_step);
-    if was_writing && !snapshots.is_writing() {
+    if snapshots.take_done().is_some() {
         took_snapshot(server, snapshots.last_duration_ms());
     }
     if goes_on {
