@@ -195,7 +195,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
         "syncs of the log that took longer than fsync.warningthresholdms",
     ),
     of("audit_lines_lost", "audit lines that could not be written"),
-    of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
+    of("disk_nearly_full_refused", "requests refused because disk or memory is nearly full"),
     of("unread_closed_count", "connections closed because they had gone longest without reading"),
     of(
         "read_too_old_wait_count",
