@@ -15,6 +15,8 @@
 //! - [`metrics_page`] takes `/metrics` apart.
 //! - [`named_test`] finds the tests that documents name, [`features`] reads those of
 //!   `features.toml`.
+//! - [`queries`] reads what Prometheus is asked.
+//! - [`named_test`] finds the tests that documents name.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
@@ -38,6 +40,7 @@ mod transcript;
 
 pub mod four_letter_words;
 pub mod metrics_page;
+pub mod queries;
 pub mod random;
 pub mod request;
 pub mod syncs;

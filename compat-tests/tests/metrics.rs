@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{
-    Ensemble, Java, Kind, MetricsPage, RawClient, Server, classpath, metrics_page, repository,
+    Ensemble, Java, Kind, MetricsPage, RawClient, Server, classpath, metrics_page, queries,
+    repository,
 };
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -436,60 +437,15 @@ fn differing(documented: &BTreeMap<String, [String; 2]>, page: &MetricsPage) -> 
         .collect()
 }
 
-/// Names of samples in the expressions of a page: words that are neither functions nor labels.
+/// Names of samples in the expressions of a page.
 fn names_used(page: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(repository().join("docs").join(page)).expect("the page");
-    let is_expression = |line: &&str| line.trim_start().starts_with("expr: ");
-    let expressions: Vec<String> = if page.ends_with(".json") {
-        let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let panels = dashboard["panels"].as_array().expect("panels").clone();
-        let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
-        targets.map(|target| target["expr"].as_str().expect("text").to_owned()).collect()
-    } else {
-        let lines = text.lines().filter(is_expression);
-        lines.map(|line| line.trim_start().trim_start_matches("expr: ").to_owned()).collect()
+    let expressions: Vec<String> = match page.ends_with(".json") {
+        true => queries::panels(&text),
+        false => queries::rules(&text).into_iter().map(|rule| rule.expression).collect(),
     };
-    let mut names = BTreeSet::new();
-    for expression in expressions {
-        // Neither selectors nor ranges nor what a sum goes by.
-        let mut plain = String::new();
-        let mut depth = 0;
-        for c in expression
-            .replace("by (instance, le)", "")
-            .replace("by (le)", "")
-            .replace("by (key)", "")
-            .chars()
-        {
-            depth += i32::from("{[".contains(c));
-            if depth == 0 {
-                plain.push(c);
-            }
-            depth -= i32::from("}]".contains(c));
-        }
-        let words = plain.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let functions = [
-            "count",
-            "deriv",
-            "histogram_quantile",
-            "increase",
-            "max",
-            "max_over_time",
-            "predict_linear",
-            "rate",
-            "sum",
-        ];
-        let operators = ["and", "on", "unless"];
-        names.extend(
-            words
-                .filter(|word| {
-                    word.starts_with(|c: char| c.is_ascii_lowercase())
-                        && !functions.contains(word)
-                        && !operators.contains(word)
-                })
-                .map(ToOwned::to_owned),
-        );
-    }
-    names
+    let named = expressions.iter().flat_map(|expression| queries::metrics(expression));
+    named.map(|named| named.metric).collect()
 }
 
 fn classes() -> Java {
