@@ -65,10 +65,8 @@ fn recipes_through_the_end_of_a_leader() {
     let curator = Client { name: "Curator", version: "5.9.0", what };
     let kill = LeaderKill { killed: RECIPES.len() / 3, back: RECIPES.len() * 2 / 3 };
     let recipes: Vec<&str> = RECIPES.into_iter().filter(|recipe| *recipe != IN_ONE_PLACE).collect();
-    through_a_leader_kill(curator, &recipes, CONFIG, kill, |hosts, chosen| {
-        let words: Vec<String> =
-            std::iter::once(&hosts).chain(chosen).map(ToString::to_string).collect();
-        program.run("Recipes", &words)
+    through_a_leader_kill(curator, &recipes, CONFIG, kill, |hosts| {
+        program.run("Recipes", &[hosts.to_owned()])
     });
 }
 

@@ -54,5 +54,5 @@ fn failover_through_the_end_of_a_leader() {
     let what = "two members on three servers, whose leader is killed during the failover";
     let patroni = Client { name: "Patroni", version: &version, what };
     let kill = LeaderKill { killed: 2, back: 4 };
-    through_a_leader_kill(patroni, &CHECKS, &[], kill, |hosts, _| start(hosts));
+    through_a_leader_kill(patroni, &CHECKS, &[], kill, start);
 }

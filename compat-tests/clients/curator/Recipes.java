@@ -1,11 +1,7 @@
-import java.util.Arrays;
-import java.util.Set;
-import java.util.stream.Collectors;
-
 /**
  * Curator's recipes, several clients in competition, with cut connections and ended sessions.
- * Arguments: HOST:PORT of a server with the extended types, whose reaper looks at its containers
- * every second, or of several with commas; then the names of recipes, if not all are to run.
+ * Argument: HOST:PORT of a server with the extended types, whose reaper looks at its containers
+ * every second, or of several with commas.
  */
 final class Recipes {
     private static final int AT_A_TIME = 6;
@@ -15,25 +11,19 @@ final class Recipes {
     }
 
     private final String server;
-    private final Set<String> chosen;
     private final Checks checks = new Checks(AT_A_TIME);
 
-    private Recipes(String server, Set<String> chosen) {
+    private Recipes(String server) {
         this.server = server;
-        this.chosen = chosen;
     }
 
     public static void main(String[] arguments) throws Exception {
-        Recipes recipes = new Recipes(arguments[0],
-                Arrays.stream(arguments).skip(1).collect(Collectors.toSet()));
+        Recipes recipes = new Recipes(arguments[0]);
         recipes.add();
         recipes.checks.finish();
     }
 
     private void add(String name, Recipe recipe) {
-        if (!chosen.isEmpty() && !chosen.contains(name)) {
-            return;
-        }
         checks.add(name, () -> {
             try (Clients clients = new Clients(server)) {
                 recipe.run(clients);

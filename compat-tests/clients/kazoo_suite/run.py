@@ -5,7 +5,7 @@
 Without --reference it runs ferrokeeper (FERROKEEPER_BIN). The clients of the suite get all servers' addresses. Each line is `test outcome`, with
 outcome passed, failed, skipped, or left-out: the tests that left_out.txt names with the reason.
 A test that fails is tried once more by itself when all others are done, for the suite waits for
-fixed times; `again test` says so.
+fixed times; `again test` says so. More than five failures are not tried again.
 """
 
 import argparse
@@ -27,6 +27,8 @@ SUITE = pathlib.Path(importlib.util.find_spec("kazoo.tests").origin).parent
 # Its tests mostly wait.
 AT_ONCE = os.environ.get("KAZOO_SUITE_AT_ONCE")
 TEST_SECONDS = 120
+# More failures than this are not the suite's fixed times.
+MOST_AGAIN = 5
 # Some wait for a thread, or for an event that came too early, after that time as well.
 STILL_SECONDS = TEST_SECONDS + 60
 
@@ -184,15 +186,19 @@ def main():
             units.setdefault(name.rsplit("::", 1)[0], []).append(name)
     ports = free_ports(10 * arguments.servers * at_once)
     longest_first = sorted(units.values(), key=len, reverse=True)
-    outcomes, _ = run.perform(longest_first, at_once, ports)
+    outcomes, outputs = run.perform(longest_first, at_once, ports)
     failed = sorted(name for name, outcome in outcomes.items() if outcome == "failed")
-    if failed and len(failed) <= 20:
+    if len(failed) > MOST_AGAIN:
+        print(f"{len(failed)} tests failed, more than {MOST_AGAIN}: none is tried again")
+    elif failed:
         again, outputs = run.perform([[name] for name in failed], 1, ports)
         outcomes.update(again)
         for name in failed:
             print(f"again {name}")
-            if again[name] == "failed":
-                print(outputs.get(name, "it was never run"))
+        failed = [name for name in failed if again[name] == "failed"]
+    # The tests of a class have one output.
+    for output in dict.fromkeys(outputs.get(name, f"{name} was never run") for name in failed):
+        print(output)
     shutil.rmtree(run.directory, ignore_errors=True)
     for name in sorted(outcomes):
         print(f"{name} {outcomes[name]}")

@@ -127,7 +127,7 @@ fn compare(
             here.passed(name);
         }
     }
-    record(client, &there.cell(&done), &here.cell(&done));
+    record(client, &there.cell(&done), &here.cell(&done), "");
     if std::env::var_os("PRINT_TRANSCRIPT").is_some() {
         println!("{reference}");
     }
