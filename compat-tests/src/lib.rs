@@ -9,6 +9,7 @@
 //! - [`Java`] compiles and runs what is written on a Java client.
 //! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
+//! - [`installed`] says which versions of clients run.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`syncs`] shows what a server syncs.
 //! - [`random`] is chance from a seed.
@@ -29,6 +30,7 @@ mod ensemble;
 pub mod features;
 pub mod held_sessions;
 pub mod http;
+pub mod installed;
 mod java;
 pub mod load;
 pub mod named_test;

@@ -2,7 +2,7 @@
 //! connections cut, sessions ended after their backs.
 
 use compat_tests::compatibility::{Client, LeaderKill, on_both, through_a_leader_kill};
-use compat_tests::{Java, classpath, debian_jars};
+use compat_tests::{Java, classpath, debian_jars, installed};
 
 const CONFIG: &[&str] = &["extendedTypesEnabled=true", "znode.container.checkIntervalMs=500"];
 
@@ -48,7 +48,8 @@ const WHAT: &str = "recipes, clients in competition, connections cut, sessions e
 #[test]
 fn recipes() {
     let program = Java::compile(&["curator"], classpath());
-    let curator = Client { name: "Curator", version: "5.9.0", what: WHAT };
+    let version = installed::jar(&classpath(), "curator-recipes");
+    let curator = Client { name: "Curator", version: &version, what: WHAT };
     on_both(curator, &RECIPES, CONFIG, |server| program.start("Recipes", server));
 }
 
@@ -62,7 +63,8 @@ const IN_ONE_PLACE: &str = "priority-queue";
 fn recipes_through_the_end_of_a_leader() {
     let program = Java::compile(&["curator"], classpath());
     let what = "recipes on three servers, whose leader is killed and comes back";
-    let curator = Client { name: "Curator", version: "5.9.0", what };
+    let version = installed::jar(&classpath(), "curator-recipes");
+    let curator = Client { name: "Curator", version: &version, what };
     let kill = LeaderKill { killed: RECIPES.len() / 3, back: RECIPES.len() * 2 / 3 };
     let recipes: Vec<&str> = RECIPES.into_iter().filter(|recipe| *recipe != IN_ONE_PLACE).collect();
     through_a_leader_kill(curator, &recipes, CONFIG, kill, |hosts| {
@@ -70,7 +72,7 @@ fn recipes_through_the_end_of_a_leader() {
     });
 }
 
-/// With the ZooKeeper client 3.8.0.
+/// With Debian's ZooKeeper client.
 fn debian() -> Java {
     let jars = debian_jars(&[
         "curator-client",
@@ -87,7 +89,8 @@ fn debian() -> Java {
 #[ignore = "scripts/test --all"]
 fn recipes_of_debian() {
     let program = debian();
-    let curator = Client { name: "Curator", version: "5.4.0", what: WHAT };
+    let version = installed::debian_package("libcurator-recipes-java");
+    let curator = Client { name: "Curator", version: &version, what: WHAT };
     on_both(curator, &RECIPES, CONFIG, |server| program.start("Recipes", server));
 }
 
@@ -102,6 +105,7 @@ fn service_discovery() {
         "discovery-cache",
         "discovery-with-killed-sessions",
     ];
-    let curator = Client { name: "Curator", version: "5.4.0", what };
+    let version = installed::debian_package("libcurator-discovery-java");
+    let curator = Client { name: "Curator", version: &version, what };
     on_both(curator, &checks, CONFIG, |server| program.start("Discovery", server));
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use compat_tests::compatibility::{Client, record, second_try};
-use compat_tests::{Kind, Program, classpath, ferrokeeper, python, repository};
+use compat_tests::{Kind, Program, classpath, ferrokeeper, installed, python, repository};
 
 type Outcomes = BTreeMap<String, String>;
 
@@ -156,7 +156,8 @@ fn whole(servers: Servers, what: &str, left_out: &str) {
         let [passed, ran, out] = table(outcomes).get("together").copied().unwrap_or_default();
         format!("{passed} of {ran}{recorded}, {out} left out ({left_out})")
     };
-    let kazoo = Client { name: "kazoo", version: "2.11.0", what };
+    let version = installed::python_package("venv", "kazoo");
+    let kazoo = Client { name: "kazoo", version: &version, what };
     let (there, here) = (cell(&expected, " (recorded)"), cell(&found, ""));
     record(kazoo, &there, &here, &second_try(&[], &tried_again(&said)));
     compare(kind, &expected, &found, &said);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Program, Server, repository};
+use compat_tests::{Program, Server, installed, repository};
 
 /// Longer than the program itself waits for anything.
 const DEADLINE: Duration = Duration::from_secs(400);
@@ -62,7 +62,8 @@ fn start(server: &Server) -> Program {
 #[ignore = "scripts/test --all"]
 fn masters() {
     let what = "two masters, a worker, an application; the active master killed, twice";
-    let spark = Client { name: "Spark", version: "4.3.0", what };
+    let version = installed::jar(&format!("{}/jars/*", home()), "spark-core_2.13");
+    let spark = Client { name: "Spark", version: &version, what };
     // A master asks for a minute, which a test need not wait for; one that loses its connection for
     // longer than this ends.
     on_both(spark, &CHECKS, &["maxSessionTimeout=8000"], start);

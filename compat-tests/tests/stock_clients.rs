@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Program, Proxy, Server, cache, repository};
+use compat_tests::{Program, Proxy, Server, cache, installed, repository};
 
 const WHAT: &str = "a program on its API, cut connections and expiry too";
 
@@ -43,6 +43,11 @@ fn run(words: &[String], server: &Server) -> Program {
     Program::start(&[words, &known].concat(), &[])
 }
 
+/// The version of a Debian package.
+fn debian(package: &str) -> String {
+    format!("{} (Debian)", installed::debian_package(package))
+}
+
 const C: [&str; 21] = [
     "session",
     "stats",
@@ -69,8 +74,8 @@ const C: [&str; 21] = [
 
 #[test]
 fn c_client() {
-    let client =
-        Client { name: "C client, libzookeeper_mt", version: "3.8.0 (Debian)", what: WHAT };
+    let version = debian("libzookeeper-mt-dev");
+    let client = Client { name: "C client, libzookeeper_mt", version: &version, what: WHAT };
     on_both(client, &C, CONFIG, |server| {
         let binary = built("c/checks.c", "c-checks", |source, binary| {
             let mut cc = Command::new("cc");
@@ -109,7 +114,7 @@ const GO: [&str; 19] = [
 fn go_client() {
     let client = Client {
         name: "Go client, samuel/go-zookeeper",
-        version: "0.0~git20180130 (Debian)",
+        version: &debian("golang-github-samuel-go-zookeeper-dev"),
         what: WHAT,
     };
     on_both(client, &GO, CONFIG, |server| {
@@ -147,8 +152,9 @@ const NODE: [&str; 17] = [
 #[test]
 #[ignore = "scripts/test --all"]
 fn node_client() {
+    let version = installed::node_package("node-zookeeper-client");
     let client =
-        Client { name: "Node client, node-zookeeper-client", version: "1.1.3", what: WHAT };
+        Client { name: "Node client, node-zookeeper-client", version: &version, what: WHAT };
     on_both(client, &NODE, CONFIG, |server| {
         let program = repository().join("compat-tests/clients/node/checks.js");
         // Debian's node and others alike look here.
@@ -187,7 +193,8 @@ const RUST: [&str; 23] = [
 #[test]
 #[ignore = "scripts/test --all"]
 fn rust_client() {
-    let client = Client { name: "Rust client, zookeeper-client", version: "0.11.2", what: WHAT };
+    let version = installed::rust_crate("rust", "zookeeper-client");
+    let client = Client { name: "Rust client, zookeeper-client", version: &version, what: WHAT };
     on_both(client, &RUST, CONFIG, |server| {
         let folder = built("rust/Cargo.toml", "rust-client", |manifest, folder| {
             let mut cargo = Command::new(env!("CARGO"));
@@ -212,9 +219,11 @@ const RUST_CRATES: [&str; 6] = [
 #[test]
 #[ignore = "scripts/test --all"]
 fn rust_crates() {
+    let versions = ["zookeeper", "zookeeper-async", "tokio-zookeeper"]
+        .map(|name| installed::rust_crate("rust_crates", name));
     let client = Client {
         name: "Rust crates zookeeper, zookeeper-async, tokio-zookeeper",
-        version: "0.8.0, 5.0.0, 0.4.0",
+        version: &versions.join(", "),
         what: "their queue, locks and latches",
     };
     on_both(client, &RUST_CRATES, CONFIG, |server| {
@@ -236,7 +245,8 @@ fn aiozk_suite() {
     let folder = repository().join("compat-tests/clients/aiozk");
     let tests = std::fs::read_to_string(folder.join("tests.txt")).expect("the suite's tests");
     let tests: Vec<&str> = tests.lines().collect();
-    let client = Client { name: "aiozk", version: "0.32.0", what: "its own test suite" };
+    let version = installed::python_package("aiozk", "aiozk");
+    let client = Client { name: "aiozk", version: &version, what: "its own test suite" };
     on_both(client, &tests, &["extendedTypesEnabled=true"], |server| {
         let python = cache().join("aiozk/bin/python");
         let words = [python, folder.join("run.py")].map(|path| path.display().to_string());

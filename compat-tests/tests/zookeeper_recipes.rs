@@ -2,7 +2,7 @@
 //! five clients, connections cut, sessions ended after their backs.
 
 use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Java, debian_jars};
+use compat_tests::{Java, debian_jars, installed};
 
 fn run(class: &str, what: &str, checks: &[&str]) {
     let jars = debian_jars(&[
@@ -13,7 +13,8 @@ fn run(class: &str, what: &str, checks: &[&str]) {
         "slf4j-nop",
     ]);
     let program = Java::compile(&["zookeeper_recipes"], jars);
-    let client = Client { name: "ZooKeeper's recipes", version: "3.8.0", what };
+    let version = installed::debian_package("libzookeeper-java");
+    let client = Client { name: "ZooKeeper's recipes", version: &version, what };
     on_both(client, checks, &[], |server| program.start(class, server));
 }
 

@@ -14,7 +14,7 @@ mod stage;
 use std::thread;
 
 use compat_tests::compatibility::{Client, Outcome, record};
-use compat_tests::{Kind, Transcript};
+use compat_tests::{Kind, Transcript, classpath, installed};
 use shell::Shell;
 use stage::Stage;
 
@@ -97,7 +97,16 @@ const ZK_SHELL: [&str; 8] =
     ["create and read", "change", "find", "copies", "transactions", "access", "JSON", "many"];
 
 const FORTY: &str = "forty steps, its output";
-const DEBIAN: &str = "3.8.0 (Debian)";
+
+/// The version of a Debian package.
+fn debian(package: &str) -> String {
+    format!("{} (Debian)", installed::debian_package(package))
+}
+
+/// That of ZooKeeper's client.
+fn zookeeper() -> String {
+    installed::jar(&classpath(), "zookeeper")
+}
 
 /// Runs a script on both servers at the same time, compares and leaves the client's row.
 /// `PRINT_TRANSCRIPT` shows the reference's run, whose lines are returned.
@@ -154,25 +163,27 @@ fn compare_own(client: Client<'_>, steps: &[&str], zkcli: &'static Shell, own: &
 
 #[test]
 fn zkcli_of_debian() {
-    let client = Client { name: "zkCli.sh", version: DEBIAN, what: FORTY };
+    let client = Client { name: "zkCli.sh", version: &debian("zookeeper"), what: FORTY };
     compare(client, &STEPS, |stage| shell::run(&shell::ZKCLI_OF_DEBIAN, stage));
 }
 
 #[test]
 fn zkcli_of_the_reference() {
-    let client = Client { name: "zkCli", version: "3.9.5", what: FORTY };
+    let client = Client { name: "zkCli", version: &zookeeper(), what: FORTY };
     compare_own(client, &STEPS, &shell::ZKCLI_OF_THE_REFERENCE, &shell::FERROKEEPER_CLI);
 }
 
 #[test]
 fn c_client() {
-    let client = Client { name: "C client, cli_mt", version: DEBIAN, what: FORTY };
+    let client =
+        Client { name: "C client, cli_mt", version: &debian("zookeeper-bin"), what: FORTY };
     compare(client, &STEPS, |stage| shell::run(&shell::CLI_MT, stage));
 }
 
 #[test]
 fn kazoo_client() {
-    compare(Client { name: "kazoo", version: "2.11.0", what: FORTY }, &STEPS, python::kazoo);
+    let version = installed::python_package("venv", "kazoo");
+    compare(Client { name: "kazoo", version: &version, what: FORTY }, &STEPS, python::kazoo);
 }
 
 #[test]
@@ -180,7 +191,7 @@ fn kazoo_client() {
 fn zk_shell() {
     let client = Client {
         name: "zk-shell",
-        version: "1.3.4",
+        version: &installed::python_package("zk-shell", "zk-shell"),
         what: "its commands except those that print statistics, their output",
     };
     compare(client, &ZK_SHELL, python::zk_shell);
@@ -190,7 +201,7 @@ fn zk_shell() {
 fn zkcli_commands() {
     let client = Client {
         name: "zkCli",
-        version: "3.9.5",
+        version: &zookeeper(),
         what: "every command and option, wrong usage too, its output",
     };
     compare_own(client, &COMMANDS, &shell::ZKCLI_COMMANDS, &shell::FERROKEEPER_CLI_COMMANDS);
@@ -200,7 +211,7 @@ fn zkcli_commands() {
 fn zkcli_commands_of_debian() {
     let client = Client {
         name: "zkCli.sh",
-        version: DEBIAN,
+        version: &debian("zookeeper"),
         what: "every command and option, wrong usage too, its output",
     };
     compare(client, &COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS_OF_DEBIAN, stage));
@@ -210,7 +221,7 @@ fn zkcli_commands_of_debian() {
 fn zkcli_one_shot() {
     let client = Client {
         name: "zkCli",
-        version: "3.9.5",
+        version: &zookeeper(),
         what: "a command for each run, output and exit code",
     };
     compare_own(client, &ONE_SHOTS, &shell::ZKCLI_ONE_SHOT, &shell::FERROKEEPER_CLI_ONE_SHOT);
