@@ -63,6 +63,20 @@ pub fn free_port() -> Port {
 }
 pub use transcript::Transcript;
 
+/// Says that a test does less than it should, why, and how to run it. Where `CI` is set, as in
+/// `scripts/test`, that is a failure.
+///
+/// # Panics
+/// Where `CI` is set.
+#[expect(clippy::print_stderr, reason = "what was not done is said, also when a test passes")]
+pub fn skipped(why: &str, remedy: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{why}. {remedy}. Where CI is set, as in scripts/test, nothing is skipped."
+    );
+    eprintln!("SKIPPED: {why}. {remedy}.");
+}
+
 /// How often a test repeats something: `default`, or what the environment variable says.
 pub fn count(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |text| {

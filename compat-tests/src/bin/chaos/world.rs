@@ -73,7 +73,7 @@ struct Member {
 fn faketime() -> io::Result<PathBuf> {
     let libraries = fs::read_dir("/usr/lib")?.filter_map(|entry| Some(entry.ok()?.path()));
     let found = libraries.map(|library| library.join(FAKETIME)).find(|path| path.exists());
-    found.ok_or_else(|| io::Error::other("no wall clock can be stepped: libfaketime is missing"))
+    found.ok_or_else(|| io::Error::other("libfaketime is missing: apt-get install libfaketime"))
 }
 
 fn run(words: &[&str]) -> io::Result<()> {
