@@ -80,12 +80,13 @@ pub(crate) const NEVER: [(&str, &str); 16] = [
     ("data watch created, exist watch deleted or data changed", "the first event ends the watch"),
 ];
 
-/// In a run of a million operations each of them occurs this often.
+/// In a million operations of the fixed seed each of them occurs this often.
 const LEAST: usize = 100;
 const OPERATIONS: usize = 1_000_000;
 
-/// How often each has to occur in `operations`. A shorter run may be unlucky: a tenth of its share
-/// is enough, and one that is too short for that proves nothing of the kind.
+/// How often each has to occur in `operations`. Fewer of them may have fewer of the rare ones: a
+/// tenth of their share is enough, and what is too short for that proves nothing of the kind. Fresh
+/// seeds need not reach anything: what they miss would be missed by chance.
 pub(crate) fn least(operations: usize) -> usize {
     if operations >= OPERATIONS { LEAST } else { operations * LEAST / OPERATIONS / 10 }
 }
