@@ -18,6 +18,7 @@ mod checker;
 mod faults;
 mod history;
 mod linear;
+mod member;
 mod refused;
 mod timeline;
 mod world;
@@ -35,7 +36,8 @@ use compat_tests::Kind;
 
 use crate::checker::{Allowance, violations};
 use crate::faults::{Dice, Fault};
-use crate::world::{CLIENTS, SYNC_LIMIT, TICK, World};
+use crate::member::{SYNC_LIMIT, TICK};
+use crate::world::{CLIENTS, World};
 
 /// Of less than so many of a kind a run shows nothing.
 const FEW: usize = 10;
