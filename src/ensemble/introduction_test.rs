@@ -58,9 +58,12 @@ enum Flaw {
     BlankCountsAsEmpty,
 }
 
+/// How the text of a panic begins.
+const PANIC: &str = "panic: ";
+
 fn run(seed: u64, flaw: Flaw) -> Result<Outcome, String> {
     catch_unwind(AssertUnwindSafe(|| World::run(seed, flaw)))
-        .unwrap_or_else(|panic| Err(format!("panic: {:?}", panic.downcast_ref::<String>())))
+        .unwrap_or_else(|panic| Err(format!("{PANIC}{:?}", panic.downcast_ref::<String>())))
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -124,10 +127,11 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
-/// A violation of this kind is found; without the mistake, the same seed has none.
+/// One of these violations is found, and no other one counts, nor does a panic; without the
+/// mistake, the same seed has none.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
     let found = (0..2000).find_map(|seed| {
-        let violation = run(seed, flaw).err()?;
+        let violation = run(seed, flaw).err().filter(|violation| !violation.starts_with(PANIC))?;
         violations.iter().any(|expected| violation.contains(expected)).then_some((seed, violation))
     });
     let Some((seed, violation)) = found else { panic!("{flaw:?} passes") };
@@ -135,33 +139,38 @@ fn assert_found(flaw: Flaw, violations: &[&str]) {
     assert_eq!(run(seed, Flaw::None).err(), None, "{flaw:?}, seed {seed}");
 }
 
-#[test]
-fn a_founding_by_a_minority_is_found() {
-    assert_found(Flaw::MinorityFounds, &["acknowledged"]);
-}
+/// Two ensembles serve, or one that lacks what the directories had.
+const TWO_OR_LESS: [&str; 2] = ["two ensembles have acknowledged, ", ", which was acknowledged"];
 
 #[test]
+fn a_founding_by_a_minority_is_found() {
+    assert_found(Flaw::MinorityFounds, &TWO_OR_LESS);
+}
+
+/// Whom nobody asks waits for ever, or joins another ensemble.
+#[test]
 fn a_founder_that_forgets_whom_it_asks_is_found() {
-    assert_found(Flaw::AsksForgotten, &["acknowledged", "does not serve"]);
+    let [two, less] = TWO_OR_LESS;
+    assert_found(Flaw::AsksForgotten, &[two, less, "the ensemble does not serve"]);
 }
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes hundreds of seeds: for a build with --release")]
 fn an_acceptance_that_anybody_confirms_is_found() {
-    assert_found(Flaw::AnybodyConfirms, &["two directories"]);
+    assert_found(Flaw::AnybodyConfirms, &[" is two directories, "]);
 }
 
 #[test]
 fn empty_servers_that_begin_beside_a_silent_one_are_found() {
-    assert_found(Flaw::SilentCountsAsEmpty, &["acknowledged"]);
+    assert_found(Flaw::SilentCountsAsEmpty, &TWO_OR_LESS);
 }
 
 #[test]
 fn an_acceptance_that_is_not_written_is_found() {
-    assert_found(Flaw::AcceptanceNotWritten, &["on no disk"]);
+    assert_found(Flaw::AcceptanceNotWritten, &[" is on no disk"]);
 }
 
 #[test]
 fn a_blank_server_that_counts_as_empty_is_found() {
-    assert_found(Flaw::BlankCountsAsEmpty, &["acknowledged"]);
+    assert_found(Flaw::BlankCountsAsEmpty, &TWO_OR_LESS);
 }
