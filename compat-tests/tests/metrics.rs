@@ -1,5 +1,7 @@
 //! `/metrics` beside Apache ZooKeeper's, after the same requests: the same names with the same
-//! types and labels, and the same numbers where nothing but requests makes them.
+//! types and labels, and the same numbers where nothing but requests makes them. ZooKeeper's own
+//! provider cannot be had: `clients/metrics` stands in for it, and `docs/metrics.md` says what of
+//! the page is whose.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
