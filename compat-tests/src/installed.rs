@@ -145,7 +145,8 @@ mod tests {
         assert_eq!(locked_by_npm(npm, "a").as_deref(), Some("1.0.3"));
         assert_eq!(locked_by_npm(npm, "b"), None);
         assert_eq!(locked_by_npm("no JSON", "a"), None);
-        let cargo = "version = 4\n\n[[package]]\nname = \"zookeeper-async\"\nversion = \"5.0.0\"\n\n\
+        let cargo = "version = 4\n\n\
+                     [[package]]\nname = \"zookeeper-async\"\nversion = \"5.0.0\"\n\n\
                      [[package]]\nname = \"zookeeper\"\nversion = \"0.8.0\"\n";
         assert_eq!(locked_by_cargo(cargo, "zookeeper").as_deref(), Some("0.8.0"));
         assert_eq!(locked_by_cargo(cargo, "zookeeper-async").as_deref(), Some("5.0.0"));

@@ -26,10 +26,10 @@ row, `scripts/test` fails; it does not compare the last column.
 
 - \"24 of 25\" counts the checks of a row that hold, and the others are named. A check that holds on
   Apache ZooKeeper and is skipped here counts as failed.
-- \"(recorded)\": what Apache ZooKeeper did is recorded in the repository, and \"here\" is compared with
-  the record. `scripts/test --all` also runs the suite against Apache ZooKeeper and compares that
-  with the record.
-- \"second try\" names the checks that ran more than once, and the server on which they did. Where the
+- \"(recorded)\": what Apache ZooKeeper did is recorded in the repository, and \"here\" is compared
+  with the record. `scripts/test --all` also runs the suite against Apache ZooKeeper and compares
+  that with the record.
+- \"second try\" names the checks that failed at first, and the server on which they did. Where the
   leader is killed, a failed check makes the whole program run again, at most twice. Each run has
   new servers, whose leader is killed and comes back, and what failed once must hold in a run where
   it ends after the kill. Of kazoo's suite, failed tests run once more if they are at most five. All
