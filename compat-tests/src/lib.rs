@@ -17,13 +17,13 @@
 //! - [`named_test`] finds the tests that documents name, [`features`] reads those of
 //!   `features.toml`.
 //! - [`queries`] reads what Prometheus is asked.
-//! - [`named_test`] finds the tests that documents name.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
 //! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
 //! fails then is wrong in the test. `FERROKEEPER_BIN` names another binary than the workspace's
-//! `target/release/ferrokeeper`. Nothing here uses the server's own codec.
+//! `target/debug/ferrokeeper` (or `target/release/ferrokeeper`, see [`run_the_release`]). Nothing
+//! here uses the server's own codec.
 
 pub mod compatibility;
 mod ensemble;
@@ -55,7 +55,7 @@ pub use metrics_page::MetricsPage;
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Port, Server, ferrokeeper, signal};
+pub use server::{Kind, Port, Server, ferrokeeper, run_the_release, signal};
 
 /// A TCP port for a server that a test starts by other means.
 pub fn free_port() -> Port {

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -414,18 +414,31 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to {pid}");
 }
 
-/// The binary under test.
+/// Whether this program's servers are those that users get.
+static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// From here on this program runs the release binary: where speed decides what is tested.
+pub fn run_the_release() {
+    RELEASED.store(true, Ordering::Relaxed);
+}
+
+/// The binary under test: `FERROKEEPER_BIN`, or what cargo builds for tests, with all assertions, or
+/// after [`run_the_release`] what it builds for users.
 pub fn ferrokeeper() -> PathBuf {
+    let (folder, build) = match RELEASED.load(Ordering::Relaxed) {
+        true => ("release", "cargo build --release"),
+        false => ("debug", "cargo build"),
+    };
     let path = std::env::var_os("FERROKEEPER_BIN").map_or_else(
         || {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-            repository().join(target).join("release/ferrokeeper")
+            repository().join(target).join(folder).join("ferrokeeper")
         },
         PathBuf::from,
     );
     assert!(
         Path::new(&path).exists(),
-        "{} is missing: cargo build --release, or set FERROKEEPER_BIN",
+        "{} is missing: {build}, or set FERROKEEPER_BIN",
         path.display()
     );
     path

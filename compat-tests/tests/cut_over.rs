@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use compat_tests::held_sessions::HeldSessions;
 use compat_tests::request::{self, mode, op};
-use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session, count};
+use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session, count, run_the_release};
 
 const PARENTS: usize = 1_000;
 const CHILDREN: usize = 1_000;
@@ -105,6 +105,7 @@ fn attach(address: std::net::SocketAddr, session: &Session) -> RawClient {
 #[test]
 #[ignore = "scripts/test --all"]
 fn nobody_loses_a_session_over_a_million_znodes() {
+    run_the_release();
     let mut server = Server::start(Kind::Reference, &[]);
     populate(&mut server);
     for round in 1..=count("CUT_OVER_ROUNDS", 1) {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use compat_tests::load::{Acknowledged, Load, Writes};
-use compat_tests::{Kind, Server, count, tree};
+use compat_tests::{Kind, Server, count, run_the_release, tree};
 
 /// A moment between 20 and 520 ms.
 fn some_time() -> Duration {
@@ -16,6 +16,7 @@ fn some_time() -> Duration {
 
 #[test]
 fn acknowledged_writes_survive() {
+    run_the_release();
     // Snapshots in the middle of it, too.
     let mut server = Server::start(Kind::subject(), &["snapCount=1000"]);
     let mut acknowledged = Acknowledged::default();

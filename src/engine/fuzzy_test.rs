@@ -181,7 +181,7 @@ fn zookeepers_log_goes_over_any_snapshot_of_its_time() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(debug_assertions) { 50 } else { 1000 },
+        cases: 1000,
         max_shrink_iters: 20_000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -795,7 +795,7 @@ fn by_receiver(told: Vec<Told>) -> BTreeMap<u64, Vec<Told>> {
     by_receiver
 }
 
-const SCRIPTS: u32 = if cfg!(debug_assertions) { 100 } else { 2000 };
+const SCRIPTS: u32 = 2000;
 
 proptest! {
     #![proptest_config(ProptestConfig {

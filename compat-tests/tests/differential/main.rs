@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use compat_tests::{count, repository, skipped};
+use compat_tests::{count, repository, run_the_release, skipped};
 
 use compat_tests::random::Random;
 use coverage::Coverage;
@@ -147,6 +147,7 @@ fn compare(seeds: &[u64], operations: usize, differences: &AtomicUsize) -> Cover
 
 #[test]
 fn both_servers_say_the_same() {
+    run_the_release();
     if let Err(why) = has_reference() {
         skipped(
             &format!("APACHE ZOOKEEPER CANNOT BE HAD HERE, so no random scripts: {why}"),
@@ -179,6 +180,7 @@ fn both_servers_say_the_same() {
 
 #[test]
 fn recorded_answers_hold() {
+    run_the_release();
     if std::env::var_os("RECORD").is_some() {
         recording::record();
     }
@@ -188,6 +190,7 @@ fn recorded_answers_hold() {
 
 #[test]
 fn another_answer_than_the_recorded_one_is_found() {
+    run_the_release();
     let mut scripts = recording::scripts();
     scripts.truncate(2);
     let at = scripts[1].said.len() / 2;

@@ -261,7 +261,7 @@ impl<'t> Read<'t, '_> {
             self.watches().watch_data(&body.path, self.caller.connection)?;
         }
         let tree = &self.database.tree;
-        let data = tree.data(node).or(planted::is("null-is-empty").then_some(&[][..]));
+        let data = tree.data(node).or_else(|| planted::is("null-is-empty").then_some(&[][..]));
         let data = data.map(Cow::Borrowed);
         Ok(Response::GetData(GetDataResponse { data, stat: tree.stat(node) }))
     }

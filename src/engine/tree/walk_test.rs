@@ -141,7 +141,7 @@ fn slice() -> impl Strategy<Value = (u32, usize)> {
     (prop_oneof![3 => 0..2_u32, 1 => 0..8_u32], prop_oneof![Just(1_usize), 1..2000_usize])
 }
 
-const SCRIPTS: u32 = if cfg!(debug_assertions) { 100 } else { 1000 };
+const SCRIPTS: u32 = 1000;
 
 proptest! {
     #![proptest_config(ProptestConfig {

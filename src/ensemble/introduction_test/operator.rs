@@ -1,7 +1,9 @@
 //! An operator who does what the log of a server asks for, once all servers run and nothing comes
 //! of it.
 
-use super::server::{Server, open};
+use std::collections::BTreeSet;
+
+use super::server::{Process, Server, open};
 use super::world::{Checked, World};
 use super::*;
 use crate::storage::StorageError;
@@ -17,6 +19,27 @@ enum Action {
     Mark(Vec<usize>),
     /// Let these begin with an empty directory.
     MayBegin(Vec<usize>),
+}
+
+/// What stands before the number of a founder whose ensemble has not begun, and is not joined.
+const FOUNDER: [&str; 2] = ["is to count, stop server ", "does not happen, stop server "];
+/// The same where an ensemble is lost, of one server or of several.
+const LOST: [&str; 1] = ["is lost for good, stop server"];
+/// The same where nothing of it has come to any of them.
+const OF_NOBODY: [&str; 2] =
+    ["are lost for good, stop server", "theirs holds what is needed, stop server"];
+const LEAVES_ITSELF: &str = "stop this server, run `ferrokeeper data leave`";
+const MOVES: &str = "move `version-2`";
+const MAY_BEGIN: &str = "set db.autocreate=true";
+const NONE_SERVES: &str = "FK0447";
+const MARKER: &str = "initialize`";
+
+/// All words that ask for something: if no server ever says them, a server says it in others, which
+/// nobody heeds.
+pub(super) fn all_words() -> BTreeSet<&'static str> {
+    let several = LOST.into_iter().chain(OF_NOBODY);
+    let one = [LEAVES_ITSELF, MOVES, MAY_BEGIN, MARKER, NONE_SERVES];
+    FOUNDER.into_iter().chain(several).chain(one).collect()
 }
 
 /// The servers after a word, up to the command for them.
@@ -37,10 +60,13 @@ impl World {
     /// Does one thing, if somebody asks for one.
     pub(super) fn operate(&mut self) -> Result<bool, String> {
         let all = 0..self.servers.len();
-        let ended = all.clone().find(|at| self.servers[*at].has_ended).map(Action::Empty);
-        let action = ended.or_else(|| all.into_iter().find_map(|at| self.asked(at)));
-        let Some(action) = action else { return Ok(false) };
+        let ended = all.clone().find(|at| self.servers[*at].has_ended);
+        let ended = ended.map(|at| ("", Action::Empty(at)));
+        let asked = ended.or_else(|| all.into_iter().find_map(|at| self.asked(at)));
+        let asked = asked.or_else(|| self.of_none_that_serves());
+        let Some((words, action)) = asked else { return Ok(false) };
         self.outcome.operated += 1;
+        self.outcome.heeded.insert(words);
         match action {
             Action::Empty(at) => {
                 self.empty(at);
@@ -73,7 +99,7 @@ impl World {
 
     /// What the log of a server asks for. All servers run, so that nothing else is to be done
     /// first.
-    fn asked(&self, at: usize) -> Option<Action> {
+    fn asked(&self, at: usize) -> Option<(&'static str, Action)> {
         let server = &self.servers[at];
         let process = server.process.as_ref()?;
         if process.running.is_some() {
@@ -82,37 +108,28 @@ impl World {
             let serves = self.checks.ensemble.filter(|of| *of != process.ensemble)?;
             let is_there =
                 |its: &Server| its.process.as_ref().is_some_and(|its| its.ensemble == serves);
-            return self.servers.iter().any(is_there).then_some(Action::Empty(at));
+            return self.servers.iter().any(is_there).then_some(("", Action::Empty(at)));
         }
         // There is no other directory of this server: all servers are back at their own.
         if server.no_seat.starts_with("this server may already be member") {
-            return Some(Action::Empty(at));
+            return Some(("", Action::Empty(at)));
         }
         let line = server.line.as_str();
-        if let Some(member) = number_behind(line, "is lost for good, stop server ") {
-            return self.has_lost_majority(member).then_some(Action::Leave(vec![member]));
-        }
-        if let Some(members) = numbers_behind(line, "is lost for good, stop servers ") {
-            let are_lost = members.iter().all(|member| self.has_lost_majority(*member));
-            return are_lost.then_some(Action::Leave(members));
-        }
-        // Nothing of it has come to any of them.
-        for words in [
-            "are lost for good, stop server ",
-            "are lost for good, stop servers ",
-            "theirs holds what is needed, stop server ",
-            "theirs holds what is needed, stop servers ",
-            "an empty tree, stop server ",
-            "an empty tree, stop servers ",
-        ] {
+        for words in LOST {
             if let Some(members) = numbers_behind(line, words) {
-                return self.are_all_of_theirs(&members).then_some(Action::Leave(members));
+                let are_lost = members.iter().all(|member| self.has_lost_majority(*member));
+                return are_lost.then_some((words, Action::Leave(members)));
             }
         }
-        // A founder whose ensemble has not begun, and is not joined.
-        for words in ["is to be used, stop server ", "does not happen, stop server "] {
+        for words in OF_NOBODY {
+            if let Some(members) = numbers_behind(line, words) {
+                let leave = (words, Action::Leave(members.clone()));
+                return self.are_all_of_theirs(&members).then_some(leave);
+            }
+        }
+        for words in FOUNDER {
             if let Some(founder) = number_behind(line, words) {
-                return Some(Action::Leave(vec![founder]));
+                return Some((words, Action::Leave(vec![founder])));
             }
         }
         if let Introduction::Member(its) = &process.introduction {
@@ -123,11 +140,12 @@ impl World {
             let founder = usize::from(server_of(its.awaits)) - 1;
             let volumes = &self.servers[founder];
             let is_there = volumes.volumes[volumes.mounted].belongs == Some(its.ensemble);
-            let is_said = line.contains("stop this server, run `ferrokeeper data leave`");
-            return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(vec![at]));
+            let is_asked = line.contains(LEAVES_ITSELF) && !is_there && !its.has_begun;
+            return is_asked.then_some((LEAVES_ITSELF, Action::Leave(vec![at])));
         }
-        if line.contains("move `version-2`") {
-            return number_behind(line, "stop server ").map(Action::Empty);
+        if line.contains(MOVES) {
+            let server = number_behind(line, "stop server ");
+            return server.map(|server| (MOVES, Action::Empty(server)));
         }
         let blank = |at: &usize| {
             let server = &self.servers[*at];
@@ -138,10 +156,25 @@ impl World {
         if blank.is_empty() {
             return None;
         }
-        if line.contains("set db.autocreate=true") {
-            return Some(Action::MayBegin(blank));
+        if line.contains(MAY_BEGIN) {
+            return Some((MAY_BEGIN, Action::MayBegin(blank)));
         }
-        line.contains("initialize`").then_some(Action::Mark(blank))
+        line.contains(MARKER).then_some((MARKER, Action::Mark(blank)))
+    }
+
+    /// As FK0447 says where no ensemble serves and no server waits: one whose ensemble has not begun
+    /// leaves it.
+    fn of_none_that_serves(&self) -> Option<(&'static str, Action)> {
+        let mut members = Vec::new();
+        for server in &self.servers {
+            let process = server.process.as_ref()?;
+            process.running.as_ref()?;
+            members.push(process);
+        }
+        let several = members.iter().any(|its| its.ensemble != members[0].ensemble);
+        let has_not_begun = |process: &&Process| matches!(&process.introduction, Introduction::Member(its) if !its.has_begun);
+        let at = members.iter().position(has_not_begun).filter(|_| several)?;
+        Some((NONE_SERVES, Action::Leave(vec![at])))
     }
 
     /// Whether so many directories of an ensemble are lost that it never has a leader again.

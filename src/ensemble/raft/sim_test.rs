@@ -214,9 +214,7 @@ fn run_all(
 /// seed.
 #[test]
 fn members_agree_whatever_breaks() {
-    // Unoptimized, a seed takes ten times as long.
-    let usual = if cfg!(debug_assertions) { 20 } else { 100 };
-    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", usual));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 100));
     let started = std::time::Instant::now();
     let sum = run_all(first..first + count, |seed| run(seed, Flaw::None))
         .unwrap_or_else(|violation| panic!("{violation}"));
@@ -247,8 +245,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// With `FERROKEEPER_FIRST_SEED` and `FERROKEEPER_SEEDS`, too.
 #[test]
 fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
-    let usual = if cfg!(debug_assertions) { 20 } else { 100 };
-    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", usual));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 100));
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
     println!("{:?}", sum.counts());
@@ -295,19 +292,16 @@ fn a_conflicting_tail_that_stays_is_found() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes hundreds of seeds: for a build with --release")]
 fn a_forgotten_vote_is_found() {
     assert_found(Flaw::VoteForgotten, &["two leaders"]);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
 fn reads_of_any_age_are_found() {
     assert_found(Flaw::AgeNotChecked, &["too old"]);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
 fn an_age_looked_at_before_the_read_is_found() {
     assert_found(Flaw::AgeBeforeRead, &["too old"]);
 }
@@ -373,7 +367,6 @@ fn an_id_that_is_given_twice_is_found() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
 fn who_is_taken_out_by_one_list_alone_is_found() {
     assert_found(Flaw::OwnListAlone, &["do not list it"]);
 }
