@@ -214,7 +214,7 @@ fn run_all(
 /// seed.
 #[test]
 fn members_agree_whatever_breaks() {
-    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 100));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 200));
     let started = std::time::Instant::now();
     let sum = run_all(first..first + count, |seed| run(seed, Flaw::None))
         .unwrap_or_else(|violation| panic!("{violation}"));
@@ -245,7 +245,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// With `FERROKEEPER_FIRST_SEED` and `FERROKEEPER_SEEDS`, too.
 #[test]
 fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
-    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 100));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 200));
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
     println!("{:?}", sum.counts());
