@@ -238,6 +238,13 @@ const README: &[Line] = &[
 
 /// The table of this name, with what of it the run has.
 pub(super) fn table(name: &str, run: &Run) -> Option<String> {
+    let table = whole(name, run)?;
+    // A head, a rule, and nothing.
+    let is_empty = table.lines().count() == 2;
+    Some(if is_empty { "This run has not measured it.\n".to_owned() } else { table })
+}
+
+fn whole(name: &str, run: &Run) -> Option<String> {
     Some(match name {
         "machine" => machine(run),
         "requests" => loads(REQUESTS, run, false),
