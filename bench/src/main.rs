@@ -91,8 +91,8 @@ struct Compare {
     /// How long it runs before that.
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// How long Apache ZooKeeper is loaded before that, until it does no more than 3 % more than 5 s
-    /// earlier: at most so long.
+    /// The longest that Apache ZooKeeper is loaded before that: until it does no more than 3 % more
+    /// than 5 s earlier.
     #[arg(long, default_value_t = 60.0)]
     warm_at_most: f64,
     /// How long the open loop at half of Apache ZooKeeper's maximum is measured.

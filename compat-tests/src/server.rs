@@ -422,8 +422,8 @@ pub fn run_the_release() {
     RELEASED.store(true, Ordering::Relaxed);
 }
 
-/// The binary under test: `FERROKEEPER_BIN`, or what cargo builds for tests, with all assertions, or
-/// after [`run_the_release`] what it builds for users.
+/// The binary under test: `FERROKEEPER_BIN`, or what cargo builds for tests, with all assertions;
+/// after [`run_the_release`], what it builds for users.
 pub fn ferrokeeper() -> PathBuf {
     let (folder, build) = match RELEASED.load(Ordering::Relaxed) {
         true => ("release", "cargo build --release"),

@@ -182,7 +182,7 @@ fn a_frozen_client_expires_while_events_come_for_it() {
 
 #[test]
 fn a_connection_without_a_session_is_closed() {
-    let server = Server::start("nio.sessionlessCnxnTimeout=400");
+    let server = Server::start("nio.sessionlessCnxnTimeout=1500");
     let nothing = open(server.address());
     let mut length = open(server.address());
     length.write_all(&[0, 0]).expect("sent");
@@ -200,13 +200,13 @@ fn a_connection_without_a_session_is_closed() {
         });
         for mut stream in [nothing, length, half, trickle] {
             ends(&mut stream);
-            assert!(began.elapsed() >= Duration::from_millis(350), "{:?}", began.elapsed());
+            assert!(began.elapsed() >= Duration::from_millis(1450), "{:?}", began.elapsed());
         }
     });
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     // One with a session stays.
     let mut client = server.connect(TIMEOUT_MS);
-    thread::sleep(Duration::from_millis(600));
+    thread::sleep(Duration::from_millis(2000));
     client.ok(&Request::Ping);
 }
 

@@ -300,8 +300,8 @@ fn target(target: Target, row: &Row) -> String {
 fn loads(loads: &[Load], run: &Run, with_floor: bool) -> String {
     let floor = |text| if with_floor { text } else { "" };
     let mut out = format!(
-        "| case | ZooKeeper, operations/s | ferrokeeper |{} times | spread, % | target | ZooKeeper, \
-         CPU us/operation | ferrokeeper | ZooKeeper, p99 us | ferrokeeper |\n\
+        "| case | ZooKeeper, operations/s | ferrokeeper |{} times | spread, % | target | \
+         ZooKeeper, CPU us/operation | ferrokeeper | ZooKeeper, p99 us | ferrokeeper |\n\
          |---|---:|---:|{}---:|---:|---|---:|---:|---:|---:|\n",
         floor(" bare server |"),
         floor("---:|"),

@@ -162,8 +162,8 @@ impl World {
         line.contains(MARKER).then_some((MARKER, Action::Mark(blank)))
     }
 
-    /// As FK0447 says where no ensemble serves and no server waits: one whose ensemble has not begun
-    /// leaves it.
+    /// As FK0447 says where no ensemble serves and no server waits: one whose ensemble has not
+    /// begun leaves it.
     fn of_none_that_serves(&self) -> Option<(&'static str, Action)> {
         let mut members = Vec::new();
         for server in &self.servers {
@@ -172,7 +172,10 @@ impl World {
             members.push(process);
         }
         let several = members.iter().any(|its| its.ensemble != members[0].ensemble);
-        let has_not_begun = |process: &&Process| matches!(&process.introduction, Introduction::Member(its) if !its.has_begun);
+        let has_not_begun = |process: &&Process| match &process.introduction {
+            Introduction::Member(its) => !its.has_begun,
+            _ => false,
+        };
         let at = members.iter().position(has_not_begun).filter(|_| several)?;
         Some((NONE_SERVES, Action::Leave(vec![at])))
     }
