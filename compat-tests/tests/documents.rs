@@ -1,5 +1,5 @@
-//! The documents: the tests that `docs/guarantees.md` names are there, and every link leads to a
-//! file and to a heading in it.
+//! The documents: the tests that `docs/guarantees.md` names are there, every link leads to a file
+//! and to a heading in it, and the contents of the book list every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -172,6 +172,59 @@ fn the_index_of_operations_has_every_page() {
     }
 }
 
+/// What is wrong with the contents of the book, which list each of these pages once and no other.
+fn mistakes_in_contents(contents: &str, pages: &[String]) -> Vec<String> {
+    let listed = links(contents);
+    let mut wrong = Vec::new();
+    for page in pages {
+        let times = listed.iter().filter(|link| *link == page).count();
+        if times != 1 {
+            wrong.push(format!("{page} is listed {times} times"));
+        }
+    }
+    let others = listed.iter().filter(|link| !pages.contains(link));
+    wrong.extend(others.map(|link| format!("{link} is not a page")));
+    wrong
+}
+
+#[test]
+fn the_contents_of_the_book_list_every_page_once() {
+    let docs = repository().join("docs");
+    let mut pages = Vec::new();
+    pages_below(&docs, &mut pages);
+    let below = |page: &PathBuf| {
+        let page = page.strip_prefix(&docs).expect("a page is below the folder");
+        page.to_str().expect("its name is UTF-8").to_owned()
+    };
+    let pages: Vec<String> = pages.iter().map(below).filter(|page| page != "SUMMARY.md").collect();
+    assert!(pages.len() > 20, "hardly a page");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).expect("the contents");
+    assert_eq!(mistakes_in_contents(&contents, &pages), [""; 0]);
+}
+
+#[test]
+fn a_page_that_the_contents_lack_or_list_twice_and_one_that_is_not_there_are_found_out() {
+    let pages = ["README.md", "format.md", "operations/keys.md"].map(str::to_owned);
+    let contents = "\
+# Summary
+
+[First](README.md)
+
+- [Bytes](format.md)
+    - [Keys](operations/keys.md)
+";
+    assert_eq!(mistakes_in_contents(contents, &pages), [""; 0]);
+    for (line, other, mistake) in [
+        ("    - [Keys](operations/keys.md)\n", "", "operations/keys.md is listed 0 times"),
+        ("[First]", "[Zeroth](README.md)\n[First]", "README.md is listed 2 times"),
+        ("# Summary", "[Log](log.md)", "log.md is not a page"),
+        ("# Summary", "[Log](format.md#the-log)", "format.md#the-log is not a page"),
+    ] {
+        let contents = contents.replace(line, other);
+        assert_eq!(mistakes_in_contents(&contents, &pages), [mistake]);
+    }
+}
+
 #[test]
 fn a_wrong_link_and_a_wrong_anchor_are_found_out() {
     let page = "\
@@ -194,7 +247,7 @@ text](../README.md#run-it), `[code](none.md)`, [web](https://example.org/none)
     }
     for link in [
         "none.md",
-        "README.md",
+        "CONTRIBUTING.md",
         "format.md#the-lock",
         "format.md#",
         "none.md#the-log",
