@@ -68,6 +68,9 @@ enum Command {
         /// What `--json` of a run has written.
         #[arg(default_value = "docs/performance.json")]
         figures: PathBuf,
+        /// Only says whether the pages have them.
+        #[arg(long)]
+        check: bool,
     },
     /// The bare server.
     #[command(hide = true)]
@@ -154,7 +157,8 @@ struct OneLoad {
 fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Floor { port } => floor::serve(port).map_err(Into::into),
-        Command::Page { figures } => page::write(Path::new("."), &figures),
+        Command::Page { figures, check: true } => page::check(Path::new("."), &figures),
+        Command::Page { figures, check: false } => page::write(Path::new("."), &figures),
         Command::Load(load) => one_load(&load),
         Command::Compare(compare) => self::compare(compare),
     };

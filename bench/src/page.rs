@@ -8,7 +8,7 @@ mod tables;
 use std::error::Error;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::report::Run;
 
@@ -19,13 +19,45 @@ const END: &str = "<!-- end -->";
 
 /// Puts the tables of the run that is written down in `figures` into the pages of a checkout.
 pub(crate) fn write(checkout: &Path, figures: &Path) -> Result<(), Box<dyn Error>> {
-    let run: Run = serde_json::from_slice(&fs::read(figures)?)?;
-    for page in PAGES {
-        let path = checkout.join(page);
-        let text = fs::read_to_string(&path)?;
-        fs::write(&path, filled(&text, &run).map_err(|why| format!("{page}: {why}"))?)?;
+    for Page { path, now, due } in pages(checkout, figures)? {
+        if now != due {
+            fs::write(path, due)?;
+        }
     }
     Ok(())
+}
+
+/// Whether the pages have the tables of the run.
+pub(crate) fn check(checkout: &Path, figures: &Path) -> Result<(), Box<dyn Error>> {
+    for Page { path, now, due } in pages(checkout, figures)? {
+        if now != due {
+            let path = path.display();
+            return Err(format!("{path} has other figures: scripts/bench page writes it").into());
+        }
+    }
+    Ok(())
+}
+
+/// A page as it is, and as it is with the tables of the run.
+struct Page {
+    path: PathBuf,
+    now: String,
+    due: String,
+}
+
+fn pages(checkout: &Path, figures: &Path) -> Result<Vec<Page>, Box<dyn Error>> {
+    let run: Run = serde_json::from_slice(&fs::read(checkout.join(figures))?)?;
+    let mut pages = Vec::new();
+    for page in PAGES {
+        let path = checkout.join(page);
+        let now = fs::read_to_string(&path)?;
+        let due = filled(&now, &run).map_err(|why| format!("{page}: {why}"))?;
+        if !now.contains(BEGIN) {
+            return Err(format!("{page} has no place for a table").into());
+        }
+        pages.push(Page { path, now, due });
+    }
+    Ok(pages)
 }
 
 /// The page with the tables of a run in their places.
@@ -54,22 +86,6 @@ fn filled(page: &str, run: &Run) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn checkout() -> &'static Path {
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-    }
-
-    /// `scripts/bench page` makes them so.
-    #[test]
-    fn the_pages_have_what_the_run_found() {
-        let figures = fs::read(checkout().join("docs/performance.json")).expect("the run");
-        let run: Run = serde_json::from_slice(&figures).expect("a run");
-        for page in PAGES {
-            let text = fs::read_to_string(checkout().join(page)).expect("the page");
-            assert!(text.contains(BEGIN), "{page} has no place for a table");
-            assert_eq!(filled(&text, &run).expect("filled"), text, "{page}");
-        }
-    }
 
     #[test]
     fn what_stood_in_a_place_is_replaced_and_what_stands_around_it_stays() {

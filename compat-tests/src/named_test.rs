@@ -17,7 +17,8 @@ pub fn source_of(test: &str) -> Result<PathBuf, String> {
 /// How cargo runs one test and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CargoTest {
-    /// Its program: `-p PACKAGE --test TARGET`, or `-p PACKAGE --lib`.
+    /// Its program: `--workspace --test TARGET`, or `--workspace --lib`. The whole workspace, for
+    /// a package alone would have some crates built again, with fewer features.
     pub target: Vec<String>,
     /// Its name there, to be taken as it is (`--exact`).
     pub name: String,
@@ -29,12 +30,12 @@ impl CargoTest {
     /// # Errors
     /// If there is no such test.
     pub fn of(test: &str) -> Result<Self, String> {
-        let Named { package, folder, source, mut within } = Named::find(test)?;
+        let Named { folder, source, mut within } = Named::find(test)?;
         let file =
             source.strip_prefix(&folder).expect("it was looked for there").with_extension("");
         let mut path: Vec<String> =
             file.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-        let mut target = vec!["-p".to_owned(), package];
+        let mut target = vec!["--workspace".to_owned()];
         if path.remove(0) == "tests" {
             target.extend(["--test".to_owned(), path.remove(0)]);
             path.retain(|module| module != "main");
@@ -51,8 +52,7 @@ impl CargoTest {
 
 /// A test that was found.
 struct Named {
-    package: String,
-    /// The package's.
+    /// Of its package.
     folder: PathBuf,
     source: PathBuf,
     /// The test in its source: the modules there, and its own name.
@@ -77,7 +77,7 @@ impl Named {
         let mut sources = places.iter().map(|place| folder.join(place)).filter(|it| it.exists());
         let found = sources.find_map(|source| Some((place_in(&read(&source), name)?, source)));
         let (within, source) = found.ok_or_else(|| format!("{test}: no such test"))?;
-        Ok(Self { package: package.to_owned(), folder, source, within })
+        Ok(Self { folder, source, within })
     }
 }
 
@@ -183,29 +183,29 @@ mod tests {
     #[test]
     fn cargo_runs_a_test_by_its_program_and_its_modules() {
         for (test, expected) in [
-            ("compat-tests::handshake::subject", "-p compat-tests --test handshake subject"),
-            ("compat-tests::limits::max_cnxns", "-p compat-tests --test limits max_cnxns"),
+            ("compat-tests::handshake::subject", "--workspace --test handshake subject"),
+            ("compat-tests::limits::max_cnxns", "--workspace --test limits max_cnxns"),
             (
                 "ferrokeeper::server::members::a_lone_server_shows_none",
-                "-p ferrokeeper --test server members::a_lone_server_shows_none",
+                "--workspace --test server members::a_lone_server_shows_none",
             ),
             (
                 "ferrokeeper::command_line::the_environment_of_the_start_script_is_read",
-                "-p ferrokeeper --test command_line the_environment_of_the_start_script_is_read",
+                "--workspace --test command_line the_environment_of_the_start_script_is_read",
             ),
             (
                 "ferrokeeper::engine::transcript_test::the_engine_says_what_zookeeper_says",
-                "-p ferrokeeper --lib engine::transcript_test::the_engine_says_what_zookeeper_says",
+                "--workspace --lib engine::transcript_test::the_engine_says_what_zookeeper_says",
             ),
             (
                 "ferrokeeper::engine::access::scheme::ip_matches_by_prefix_and_family",
-                "-p ferrokeeper --lib engine::access::scheme::tests::\
+                "--workspace --lib engine::access::scheme::tests::\
                  ip_matches_by_prefix_and_family",
             ),
             (
                 "ferrokeeper::server::intake::inbox_test::\
                  clients_that_connect_take_a_quarter_of_what_requests_may_and_none_of_theirs",
-                "-p ferrokeeper --lib server::intake::inbox::inbox_test::\
+                "--workspace --lib server::intake::inbox::inbox_test::\
                  clients_that_connect_take_a_quarter_of_what_requests_may_and_none_of_theirs",
             ),
         ] {

@@ -9,7 +9,6 @@
 //! choice. A row is as it is meant to be if its test ran and failed, and if what failed is the
 //! row's part. What a test printed is kept in `target/planted`, in a file for each fault.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::error::Error;
 use std::fmt;
@@ -145,7 +144,7 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     let target = repository().join(target);
     let files = Files { binary: target.join("debug/ferrokeeper"), folder: target.join("planted") };
     fs::create_dir_all(&files.folder)?;
-    build(&cases, &files)?;
+    build(&files)?;
 
     let next = AtomicUsize::new(0);
     let noticed = AtomicUsize::new(0);
@@ -225,16 +224,10 @@ fn cargo() -> Command {
     cargo
 }
 
-/// Builds what the rows need, so that none of them takes the time for it. The programs of the
-/// server's own tests come after its binary, which they leave where it is.
-fn build(cases: &[Case], files: &Files) -> Result<(), Box<dyn Error>> {
-    let built = |command: &mut Command| -> Result<(), Box<dyn Error>> {
-        if command.status()?.success() { Ok(()) } else { Err("it cannot be built".into()) }
-    };
-    built(cargo().args(["build", "-p", "ferrokeeper"]))?;
-    let targets: BTreeSet<&[String]> = cases.iter().map(|case| &*case.test.target).collect();
-    for target in targets {
-        built(cargo().arg("test").args(target).arg("--no-run"))?;
+/// Builds what the rows need, so that none of them takes the time for it.
+fn build(files: &Files) -> Result<(), Box<dyn Error>> {
+    if !cargo().args(["test", "--workspace", "--no-run", "--quiet"]).status()?.success() {
+        return Err("the tests cannot be built".into());
     }
     match files.binary.exists() {
         true => Ok(()),
@@ -350,7 +343,10 @@ mod tests {
         assert_eq!(fails(&case(Named::Nothing), "anything"), Verdict::Noticed);
         assert_eq!(fails(&part("the timeout"), "- the timeout"), Verdict::Noticed);
         assert_eq!(fails(&part("listquota /q"), "step 10 quotas  (-"), Verdict::Noticed);
-        assert_eq!(fails(&part("a"), "- b\n- c\n- d\n- e"), elsewhere("- b; - c; - d; and 1 more"));
+        assert_eq!(
+            fails(&part("other"), "- b\n- c\n- d\n- e"),
+            elsewhere("- b; - c; - d; and 1 more")
+        );
         let panic = "thread 'x' panicked at y.rs:1:2:\nno snapshot\n";
         assert_eq!(fails(&part("other"), panic), elsewhere("no snapshot"));
     }
