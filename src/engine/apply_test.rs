@@ -336,7 +336,7 @@ fn old_logs_do_not_say_the_parents_version() {
 
 #[test]
 fn a_reconfiguration_leaves_the_config_at_version_minus_one() {
-    // Reference 2.2.
+    // `PrepRequestProcessor` puts -1 into the transaction.
     let mut database = Database::new(1, RULES);
     for _ in 0..2 {
         let path = super::path::CONFIG.into();
@@ -349,7 +349,7 @@ fn a_reconfiguration_leaves_the_config_at_version_minus_one() {
 
 #[test]
 fn the_digest_of_every_128th_zxid_is_kept_a_thousand_times() {
-    // Reference 11.4.
+    // `DataTree.DIGEST_LOG_INTERVAL` and `DIGEST_LOG_LIMIT`, which is 1024.
     let mut database = Database::new(1, RULES);
     let mut apply = |zxid| {
         let header = TxnHeader { client_id: zxid, cxid: 0, zxid, time: 0 };

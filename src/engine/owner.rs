@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn stored_numbers_are_zookeepers() {
-        // Reference 5.3 and 5.4.
+        // `EphemeralType`: `CONTAINER_EPHEMERAL_OWNER`, and `TTL.toEphemeralOwner`.
         assert_eq!(Owner::Container.stored().cast_unsigned(), 0x8000_0000_0000_0000);
         assert_eq!(Owner::Ttl(MAX_TTL_MS).stored().cast_unsigned(), 0xff00_00ff_ffff_ffff);
         for owner in [Owner::None, Owner::Session(SessionId(7)), Owner::Container, Owner::Ttl(1)] {

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn names_are_shown_without_what_is_secret() {
-        // Reference 8.8.
+        // `AuthUtil.getClientInfos`; for `super` there is no provider that could name anyone.
         for (scheme, id, name) in [
             ("digest", "u:h", "u"),
             ("digest", "u", "u"),

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_session_expires_between_its_timeout_and_a_tick_later() {
-        // Reference 9.2: bucket(t) = (t / tick + 1) * tick.
+        // `ExpiryQueue.roundToNextInterval`: (t / tick + 1) * tick.
         for (deadline, end) in [(4000, 6000), (4001, 6000), (5999, 6000), (6000, 8000)] {
             let mut queue = ExpiryQueue::new(2000);
             queue.put(A, Monotonic(deadline));

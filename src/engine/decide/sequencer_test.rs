@@ -173,7 +173,7 @@ fn a_session_is_opened_expires_and_is_gone() {
     }
     assert_eq!(sessions, [SessionId(7), SessionId(8)]);
     assert_eq!(sequencer.sessions_count(), 2);
-    // Reference 9.2: the bucket of 1000 ends at 1500.
+    // The bucket of 1000 ends at 1500 (`ExpiryQueue.roundToNextInterval`).
     assert_eq!(sequencer.next_expiry(), Some(Monotonic(1500)));
     let mut buckets = Vec::new();
     let each = |end, session| buckets.push((end, session));

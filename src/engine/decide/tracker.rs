@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn first_ids_are_zookeepers() {
-        // Reference 9.1.
+        // `SessionTrackerImpl.initializeNextSessionId`.
         assert_eq!(first_session_id(1, 0x15_6bad), 0x0100_0015_6bad_0000_u64.cast_signed());
         assert_eq!(first_session_id(255, -1).cast_unsigned() >> 56, 255);
     }

@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn digest_ids_are_zookeepers() {
-        // Reference 8.5; the others are shown by 3.9.5 with digestAlg=SHA-256 and SHA3-256, and
-        // made by Python's hashlib.
+        // SHA-1 is that of `DigestAuthenticationProvider.generateDigest`; the others are shown by
+        // 3.9.5 with digestAlg=SHA-256 and SHA3-256, and made by Python's hashlib.
         let ids = [
             (DigestAlgorithm::Sha1, "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),
             (DigestAlgorithm::Sha256, "u:/Y8xRBngpX5duYn15uUqIRaIaCviy5TEwSk419hCwuA="),
