@@ -214,7 +214,6 @@ fn a_directory_of_zookeeper_is_read() {
     }
 }
 
-/// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_a_directory_for_zookeeper`
 /// The files of a directory that ZooKeeper wrote, and where its last log's records begin.
 fn zookeepers(disk: &SimDisk, log_8: &[u8]) {
     let files: [(&str, &[u8]); 4] = [
@@ -281,6 +280,7 @@ fn what_zookeeper_wrote_under_the_name_of_a_new_segment_is_kept() {
     assert_ne!(fixture.content("log.8"), torn);
 }
 
+/// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_a_directory_for_zookeeper`
 #[test]
 #[ignore = "writes into the folder FERROKEEPER_OUT, for ZooKeeper's tools"]
 fn write_a_directory_for_zookeeper() {
