@@ -10,6 +10,7 @@ project differs on purpose; they are not sent. `# server: name=value ...` on the
 server must run with. The language is described in src/engine/transcript_test.rs, which runs the same files.
 """
 import base64
+import difflib
 import hashlib
 import os
 import re
@@ -634,7 +635,10 @@ def main(arguments):
             recorded = record((host, int(port)), text)
         print(name, "same" if recorded == text else "changed", flush=True)
         differing += recorded != text
-        if not check:
+        if check:
+            lines = [content.splitlines(keepends=True) for content in (text, recorded)]
+            sys.stdout.writelines(difflib.unified_diff(*lines, "recorded", "answered now"))
+        else:
             with open(name, "w") as out:
                 out.write(recorded)
     return 1 if check and differing else 0
