@@ -47,7 +47,7 @@ use self::orderer::disk::Disk;
 use self::peers::{Peers, Security};
 use self::role::{CurrentRole, Others, Role};
 use self::shared::Server;
-use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
+use crate::config::{self, AuditTo, Config, ListenAddress, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::decide::local::LocalSessions;
 use crate::engine::decide::sequencer::Sequencer;
@@ -218,9 +218,6 @@ async fn serve_alone(
         snapshots.begin(&replica, &mut log, now);
     }
     orderer::upkeep::fill_spares(log.spare_filler());
-    if let Purge::Every(every) = config.purge {
-        tokio::spawn(orderer::upkeep::purge(Arc::clone(&server), every));
-    }
     let clients = Arc::clone(&server.connections) as _;
     let mut standalone = Standalone::new(replica, sequencer, log, clients);
     let ended = standalone.end_orphans(server.clock.now())?;

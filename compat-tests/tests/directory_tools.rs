@@ -232,7 +232,9 @@ fn put(backup: &Path, server: &Server, more: &[&str]) {
 #[test]
 fn a_backup_of_a_busy_server_has_all_that_was_acknowledged() {
     for kind in [Kind::Ferrokeeper, Kind::Reference] {
-        let server = Server::start(kind, &["snapCount=700", "preAllocSize=128"]);
+        // Its directory must show each state that was backed up.
+        let config = ["snapCount=700", "preAllocSize=128", "autopurge.purgeInterval=0"];
+        let server = Server::start(kind, &config);
         let load = Load::start(server.address(), 4, 0, Writes::SetsAndCreates);
         thread::sleep(Duration::from_millis(400));
         let before = load.stop();
@@ -267,7 +269,7 @@ fn an_earlier_state_is_that_of_a_server_stopped_there() {
         (Kind::Ferrokeeper, Kind::Reference),
         (Kind::Reference, Kind::Ferrokeeper),
     ] {
-        let mut server = Server::start(from, &["snapCount=30"]);
+        let mut server = Server::start(from, &["snapCount=30", "autopurge.purgeInterval=0"]);
         let mut client = server.connect(20_000);
         write(&mut client, op::CREATE, &request::create("/a", None, mode::PERSISTENT));
         let mut stops = Vec::new();

@@ -141,7 +141,8 @@ fn logs_live_where_they_are_told_and_roll_with_the_snapshots() {
         let logs = tempfile::tempdir().expect("a folder");
         let elsewhere = format!("dataLogDir={}", logs.path().display());
         let often = format!("snapCount={SNAP_COUNT}");
-        let server = Server::start(kind, &[&elsewhere, &often, "preAllocSize=0"]);
+        let all_stay = "autopurge.purgeInterval=0";
+        let server = Server::start(kind, &[&elsewhere, &often, "preAllocSize=0", all_stay]);
         let mut client = server.connect(TIMEOUT);
         create(&mut client, "/n");
         let (data, logs) = (server.data_dir().join("version-2"), logs.path().join("version-2"));

@@ -41,7 +41,7 @@ fn files(server: &Server, prefix: &str) -> Vec<String> {
 
 #[test]
 fn logs_and_snapshots_are_readable() {
-    let mut server = Server::start(Kind::subject(), &["snapCount=20"]);
+    let mut server = Server::start(Kind::subject(), &["snapCount=20", "autopurge.purgeInterval=0"]);
     let mut client = server.connect(10_000);
     let mut write = |op, body: &[u8]| assert_eq!(client.call(op, body).expect("a reply").err, 0);
     write(op::CREATE, &request::create("/kept", Some(b"12345"), mode::PERSISTENT));

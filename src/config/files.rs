@@ -16,7 +16,7 @@ use crate::message::MessageId;
 pub enum Purge {
     /// 0 and less.
     Never,
-    /// At the start, and then so often.
+    /// After each snapshot; on a standalone server also at the start, and then so often.
     Every(Duration),
 }
 

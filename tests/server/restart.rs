@@ -1,7 +1,8 @@
-//! What a start makes of what was written under other conditions.
+//! What a start makes of what was written under other conditions, and which files are purged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use jute::CreateMode;
 
-use crate::client::{DEADLINE, create, get, request_frame};
+use crate::client::{DEADLINE, create, get, request_frame, set, until};
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 10_000;
@@ -50,20 +51,56 @@ fn what_a_larger_limit_let_in_is_read_under_a_smaller_one() {
     }
 }
 
-/// Apache ZooKeeper's operators complain of full disks first, and most have no purge in their
-/// zoo.cfg.
-#[test]
-fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_is_told() {
+/// Puts files that ZooKeeper wrote into an empty folder, and gives their names and lengths.
+fn put_zookeepers(folder: &Path) -> BTreeMap<String, u64> {
     const RECORDED: &str = "src/storage/testdata/zookeeper-3.9.5";
-    let mut server = Server::prepare("snapCount=4");
-    let folder = server.data().join("version-2");
-    fs::create_dir(&folder).expect("a folder");
+    fs::create_dir(folder).expect("a folder");
     let mut theirs = BTreeMap::new();
     for entry in fs::read_dir(RECORDED).expect("what ZooKeeper wrote") {
         let entry = entry.expect("an entry");
         let bytes = fs::copy(entry.path(), folder.join(entry.file_name())).expect("a copy");
         theirs.insert(entry.file_name().into_string().expect("a name"), bytes);
     }
+    theirs
+}
+
+fn are_untouched(folder: &Path, theirs: &BTreeMap<String, u64>) {
+    for (name, bytes) in theirs {
+        assert_eq!(fs::metadata(folder.join(name)).expect(name).len(), *bytes);
+    }
+}
+
+/// What comes within an hour can fill a disk.
+#[test]
+fn a_standalone_server_purges_when_it_has_taken_a_snapshot() {
+    let mut server = Server::prepare("snapCount=4");
+    let folder = server.data().join("version-2");
+    let theirs = put_zookeepers(&folder);
+    server.run();
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/x", Vec::new(), CreateMode::Persistent));
+    // Its first ones: after ZooKeeper's last transaction, 0xc. Three snapshots are kept.
+    let (snapshot, log) = (folder.join("snapshot.c"), folder.join("log.d"));
+    until("it takes a snapshot", || snapshot.exists() && log.exists());
+    until("its first files go", || {
+        for _ in 0..20 {
+            client.ok(&set("/x", vec![1]));
+        }
+        !snapshot.exists() && !log.exists()
+    });
+    are_untouched(&folder, &theirs);
+    let all: u64 = theirs.values().sum();
+    until("what waits is told", || server.figure("unsealed_bytes").cast_unsigned() == all);
+}
+
+/// Apache ZooKeeper's operators complain of full disks first, and most have no purge in their
+/// zoo.cfg.
+#[test]
+fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_is_told() {
+    const NEVER: &str = "autopurge.purgeInterval=0";
+    let mut server = Server::prepare(&format!("snapCount=4\n{NEVER}"));
+    let folder = server.data().join("version-2");
+    let theirs = put_zookeepers(&folder);
     let names = || -> BTreeSet<String> {
         let entries = fs::read_dir(&folder).expect("a folder");
         let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name");
@@ -92,6 +129,8 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
     server.signal("KILL");
     server.wait();
 
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    fs::write(server.config(), config.replace(NEVER, "")).expect("zoo.cfg");
     server.run();
     let of_theirs = theirs.keys().filter(|name| name.starts_with("snapshot.")).count();
     // Three stay, and the one that this start takes after a long log.
@@ -110,9 +149,7 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
         let oldest = own("snapshot.").into_iter().min().expect("a snapshot");
         own("log.").into_iter().filter(|log| *log <= oldest).count() <= 1
     });
-    for (name, bytes) in &theirs {
-        assert_eq!(fs::metadata(folder.join(name)).expect(name).len(), *bytes);
-    }
+    are_untouched(&folder, &theirs);
     let all: u64 = theirs.values().sum();
     until("it is told", &|| server.figure("unsealed_bytes").cast_unsigned() == all);
     until("it is logged", &|| server.log().contains(&format!("bytes={all}")));

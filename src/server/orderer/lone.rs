@@ -9,6 +9,7 @@ use jute::protocol::{Request, SyncRequest};
 
 use super::reaper::Reaper;
 use super::restoring::Restoring;
+use super::upkeep::Purges;
 use crate::engine::decide::expiry::ExpiryPlace;
 use crate::engine::decide::request::{Chore, Work};
 use crate::engine::decide::sequencer::Sequencer;
@@ -34,6 +35,13 @@ const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
 const SHORT_DISK: &str =
     "the disk of the log is all but full: new sessions are refused until it has space again";
 
+/// What goes on beside the requests and a snapshot.
+struct Beside {
+    /// When a snapshot on its way has its next turn, if requests wait.
+    next_step: Instant,
+    purges: Purges,
+}
+
 /// Runs the orderer until the queue ends.
 ///
 /// # Errors
@@ -46,7 +54,7 @@ pub(in crate::server) fn run(
     let mut reaper = Reaper::new(&server.config.containers, server.clock.monotonic());
     let mut last_turn = server.clock.monotonic();
     let mut patience = Duration::ZERO;
-    let mut next_step = Instant::now();
+    let mut beside = Beside { next_step: Instant::now(), purges: Purges::default() };
     let mut restoring = Restoring::default();
     loop {
         let mut batch = server.intake.queue.take(patience);
@@ -107,7 +115,7 @@ pub(in crate::server) fn run(
             reaper = Reaper::new(&server.config.containers, now);
             last_turn = now;
         }
-        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)
+        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut beside)
             .min(reaper.patience(now.monotonic));
         if standalone.has_more() {
             patience = Duration::ZERO;
@@ -208,14 +216,14 @@ pub(super) fn tell_expired(expired: &[SessionId], what: &str) {
     tracing::info!(count = expired.len(), first = named.join(" "), "{what}");
 }
 
-/// Goes on with the snapshot on its way or begins one that is due. Gives how long there is nothing
-/// else to do.
+/// Goes on with the snapshot on its way or begins one that is due, and purges. Gives how long there
+/// is nothing else to do.
 fn snapshot(
     server: &Server,
     standalone: &mut Standalone,
     snapshots: &mut Snapshots,
     now: Monotonic,
-    next_step: &mut Instant,
+    Beside { next_step, purges }: &mut Beside,
 ) -> Duration {
     let replica = Arc::clone(standalone.replica());
     if standalone.log().take_was_removed() {
@@ -225,9 +233,12 @@ fn snapshot(
         snapshots.begin(&replica, standalone.log(), now);
     }
     let goes_on = advance(server, snapshots, standalone.has_more(), next_step);
+    purges.take_ended();
     if snapshots.take_done().is_some() {
         took_snapshot(server, snapshots.last_duration_ms());
+        purges.begin(server, None);
     }
+    purges.begin_due(server);
     if goes_on {
         return Duration::ZERO;
     }

@@ -5,13 +5,13 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::disk::Disk;
+use super::lone;
 use super::reaper::Reaper;
-use super::{lone, upkeep};
-use crate::config::{self, ListenAddress, Purge};
+use super::upkeep::Purges;
+use crate::config::{self, ListenAddress};
 use crate::engine::decide::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
@@ -152,8 +152,7 @@ struct Thread {
     told: (Role, u64),
     reaper: Reaper,
     snapshots: Snapshots,
-    /// The thread that removes what no start needs any more.
-    purge: Option<JoinHandle<()>>,
+    purges: Purges,
     /// What is applied and counted for the next snapshot.
     counted: u64,
     next_step: Instant,
@@ -178,7 +177,7 @@ impl Thread {
             told: (Role::None, 0),
             reaper: Reaper::new(&server.config.containers, now),
             snapshots,
-            purge: None,
+            purges: Purges::default(),
             counted: member.consensus().applied(),
             next_step: Instant::now(),
             watch: Watch::default(),
@@ -399,11 +398,9 @@ impl Thread {
         if let Some((index, zxid)) = self.snapshots.take_done() {
             member.snapshot_taken(index, zxid, now);
             lone::took_snapshot(server, self.snapshots.last_duration_ms());
-            if !matches!(server.config.purge, Purge::Never) && self.purge.is_none() {
-                self.purge = upkeep::purge_once(server, member.wanted());
-            }
+            self.purges.begin(server, member.wanted());
         }
-        if self.purge.take_if(|purge| purge.is_finished()).is_some() {
+        if self.purges.take_ended() {
             member.consensus_mut().purged(now);
         }
         Ok(goes_on)

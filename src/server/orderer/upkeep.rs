@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
+use crate::config::Purge;
 use crate::engine::time::Monotonic;
 use crate::message::MessageId;
+use crate::server::clock::millis;
 use crate::server::shared::Server;
 use crate::storage::{self, FillStep, SpareFiller};
 
@@ -61,7 +61,7 @@ pub(in crate::server) fn fill_spares(mut filler: SpareFiller) {
 /// Tells while the orderer hangs, most likely in a sync: its own word comes only when that has
 /// ended.
 pub(in crate::server) async fn watch_for_hanging(server: Arc<Server>) {
-    let patience = crate::server::clock::millis(server.config.fsync_warning_threshold).max(100);
+    let patience = millis(server.config.fsync_warning_threshold).max(100);
     let mut looks = tokio::time::interval(Duration::from_millis(patience));
     let mut hanging = Hanging { patience, told: 0 };
     loop {
@@ -106,36 +106,49 @@ impl Hanging {
     }
 }
 
-/// Purges old snapshots and logs, at the start and then every interval.
-pub(in crate::server) async fn purge(server: Arc<Server>, every: Duration) {
-    let purge = || async {
-        let purged = tokio::task::spawn_blocking(removing_old(&server, None)).await;
-        if let Err(error) = purged {
-            tracing::error!(id = %MessageId::PURGE_ENDED, %error, "the purge ended unexpectedly");
-        }
-    };
-    repeat(every, &server.ending, purge).await;
+/// Purges of old snapshots and logs, one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Purges {
+    under_way: Option<JoinHandle<()>>,
+    /// When one is due, snapshot or not; at a start at once.
+    due: Monotonic,
 }
 
-/// Does something at once and then every interval, until the process ends.
-async fn repeat<F: Future<Output = ()>>(
-    every: Duration,
-    ending: &CancellationToken,
-    mut work: impl FnMut() -> F,
-) {
-    let mut turns = tokio::time::interval(every);
-    loop {
-        tokio::select! {
-            _ = turns.tick() => {}
-            () = ending.cancelled() => return,
+impl Purges {
+    /// Begins one, unless none is wanted or one is under way. The log stays from the transaction
+    /// `wanted` on.
+    pub(super) fn begin(&mut self, server: &Server, wanted: Option<i64>) {
+        let Purge::Every(every) = server.config.purge else { return };
+        let now = server.clock.monotonic();
+        if self.under_way.is_some() {
+            // It may have looked at the snapshots before.
+            self.due = now;
+            return;
         }
-        work().await;
+        self.due = now.plus(millis(every));
+        self.under_way = purge_once(server, wanted);
+    }
+
+    /// Begins one if none was begun for an interval.
+    pub(super) fn begin_due(&mut self, server: &Server) {
+        if server.clock.monotonic() >= self.due {
+            self.begin(server, None);
+        }
+    }
+
+    /// Whether one has ended since the last call.
+    pub(super) fn take_ended(&mut self) -> bool {
+        let ended = self.under_way.take_if(|purge| purge.is_finished());
+        let Some(ended) = ended.map(JoinHandle::join) else { return false };
+        if ended.is_err() {
+            tracing::error!(id = %MessageId::PURGE_ENDED, "the purge ended unexpectedly");
+        }
+        true
     }
 }
 
 /// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
-/// The log stays from the transaction `wanted` on.
-pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
+fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
     let purge = removing_old(server, wanted);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
     let started = started.inspect_err(|error| {
@@ -193,21 +206,6 @@ mod tests {
         assert_eq!(told(30_000, &[30_500, 31_500]), [1500]);
         assert_eq!(told(0, &[32_000]), [0; 0]);
         assert_eq!(told(40_000, &[41_000]), [1000]);
-    }
-
-    #[tokio::test]
-    async fn what_is_repeated_goes_on_to_the_end() {
-        let ending = CancellationToken::new();
-        let mut turns = 0;
-        let repeated = repeat(Duration::from_millis(1), &ending, || {
-            turns += 1;
-            if turns == 5 {
-                ending.cancel();
-            }
-            std::future::ready(())
-        });
-        tokio::time::timeout(Duration::from_secs(60), repeated).await.expect("its turns go on");
-        assert!(turns >= 5);
     }
 
     #[test]
