@@ -306,7 +306,9 @@ fn start(server: &mut Server) -> bool {
 fn copies_of(kind: Kind, copies: usize) {
     let mut by_command = 0;
     for first in (0..copies).step_by(COPIES_OF_ONE) {
-        let server = Server::start(kind, &["snapCount=5000", "preAllocSize=1024"]);
+        // A file that goes while it is copied is another matter.
+        let config = ["snapCount=5000", "preAllocSize=1024", "autopurge.purgeInterval=0"];
+        let server = Server::start(kind, &config);
         let writer = Writer::start(&server);
         for copy in first..copies.min(first + COPIES_OF_ONE) {
             let order = [Order::LogsFirst, Order::SnapshotsFirst, Order::AsListed][copy % 3];

@@ -75,7 +75,7 @@ FK0214 TARGET_NOT_EMPTY
 FK0215 FILES_KEEP_MOVING
 "Files were removed faster than they could be copied."
 "This attempt made no backup. The server is not affected."
-"Try again; if it keeps happening, take the backup when no purge is due (`autopurge.purgeInterval`)."
+"Try again; if it keeps happening, keep more snapshots (`autopurge.snapRetainCount`): a purge follows each new one."
 
 FK0216 SNAPSHOT_INVALID
 "Part of a snapshot does not follow its format."
