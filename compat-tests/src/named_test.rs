@@ -67,10 +67,9 @@ impl Named {
             return Err(format!("{test} is not crate::file::test"));
         }
         let (package, file) = (segments.remove(0), segments.join("/"));
-        let (folder, package) = match package {
-            "ferrokeeper" => (repository(), package),
-            "jute" => (repository().join(package), "ferrokeeper-jute"),
-            "compat-tests" => (repository().join(package), package),
+        let folder = match package {
+            "ferrokeeper" => repository(),
+            "jute" | "compat-tests" => repository().join(package),
             _ => return Err(format!("{test}: no crate {package}")),
         };
         let places =
@@ -194,7 +193,7 @@ mod tests {
                 "ferrokeeper::command_line::the_environment_of_the_start_script_is_read",
                 "--workspace --test command_line the_environment_of_the_start_script_is_read",
             ),
-            ("jute::golden::files::snapshot", "-p ferrokeeper-jute --test golden files::snapshot"),
+            ("jute::golden::files::snapshot", "--workspace --test golden files::snapshot"),
             (
                 "ferrokeeper::engine::transcript_test::the_engine_says_what_zookeeper_says",
                 "--workspace --lib engine::transcript_test::the_engine_says_what_zookeeper_says",

@@ -89,10 +89,7 @@ pub fn answer<'t>(
         }
         Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops, MULTI_READ_MAX))),
         Request::WhoAmI => Ok(read.who_am_i()),
-        Request::Sync(body) => {
-            let path = body.path.clone().filter(|_| !planted::is("sync-answers-null"));
-            Ok(Response::Sync(SyncResponse { path }))
-        }
+        Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
         Request::SetWatches(_) | Request::SetWatches2(_) => {
             if let Some(mut again) = WatchAgain::of(request) {
                 again.advance(database, caller.connection, usize::MAX, events)?;
