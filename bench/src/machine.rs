@@ -42,7 +42,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gb: kilobytes.unwrap_or_default().div_ceil(1 << 20),
             kernel: proc("/proc/sys/kernel/osrelease").trim().to_owned(),
-            file_system: said("stat", &["-f", "-c", "%T", &data.to_string_lossy()]),
+            file_system: said("findmnt", &["-n", "-o", "FSTYPE", "-T", &data.to_string_lossy()]),
             java: java(),
             sync_us,
         }

@@ -243,13 +243,14 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
 /// What was chosen, as `scripts/bench` takes it: without the paths that it adds itself.
 fn command_line() -> String {
     let words: Vec<String> = std::env::args().skip(2).collect();
-    let mut chosen = vec!["scripts/bench"];
+    let mut chosen = vec!["scripts/bench".to_owned()];
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         if ["--ferrokeeper", "--json", "--plot", "--data", "--reference"].contains(&word) {
             words.next();
         } else {
-            chosen.push(word);
+            let is_one = word.chars().all(|its| its.is_ascii_alphanumeric() || "-.,".contains(its));
+            chosen.push(if is_one { word.to_owned() } else { format!("'{word}'") });
         }
     }
     chosen.join(" ")

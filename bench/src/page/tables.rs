@@ -269,12 +269,17 @@ fn cell(value: Option<f64>) -> String {
 }
 
 fn times(row: &Row) -> String {
-    row.ratio.map_or_else(String::new, number)
+    row.ratio.map_or_else(String::new, |times| match times < 10.0 {
+        true => format!("{times:.2}"),
+        false => format!("{times:.1}"),
+    })
 }
 
 /// Half of the way from the least to the greatest round, in percent of the median: of both.
 fn spread(row: &Row) -> String {
     let half = |rounds: &[f64], median: Option<f64>| {
+        // One round has none.
+        rounds.get(1)?;
         let least = rounds.iter().copied().reduce(f64::min)?;
         let greatest = rounds.iter().copied().reduce(f64::max)?;
         let percent = (greatest - least) / 2.0 / median.filter(|median| *median > 0.0)? * 100.0;
@@ -377,7 +382,7 @@ fn machine(run: &Run) -> String {
     let [p50, p99, p999] = machine.sync_us.map(number);
     format!(
         "| | |\n|---|---|\n\
-         | command | `{}`, {} minutes |\n\
+         | command | `{}`, took {} min |\n\
          | commit, day | {}, {} |\n\
          | machine | {}, {} cores for server and load, {} GB, Linux {} |\n\
          | disk | {}; `fdatasync` after 8 kB: p50 {p50}, p99 {p99}, p99.9 {p999} us |\n\
