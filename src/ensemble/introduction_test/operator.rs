@@ -32,14 +32,13 @@ const LEAVES_ITSELF: &str = "stop this server, run `ferrokeeper data leave`";
 const MOVES: &str = "move `version-2`";
 const MAY_BEGIN: &str = "set db.autocreate=true";
 const NONE_SERVES: &str = "FK0447";
-const NOT_JOINED: &str = "FK0446";
 const MARKER: &str = "initialize`";
 
 /// All words that ask for something: if no server ever says them, a server says it in others, which
 /// nobody heeds.
 pub(super) fn all_words() -> BTreeSet<&'static str> {
     let several = LOST.into_iter().chain(OF_NOBODY);
-    let one = [LEAVES_ITSELF, MOVES, MAY_BEGIN, MARKER, NONE_SERVES, NOT_JOINED];
+    let one = [LEAVES_ITSELF, MOVES, MAY_BEGIN, MARKER, NONE_SERVES];
     FOUNDER.into_iter().chain(several).chain(one).collect()
 }
 
@@ -65,7 +64,6 @@ impl World {
         let ended = ended.map(|at| ("", Action::Empty(at)));
         let asked = ended.or_else(|| all.into_iter().find_map(|at| self.asked(at)));
         let asked = asked.or_else(|| self.of_none_that_serves());
-        let asked = asked.or_else(|| self.has_data_beside_one_that_serves());
         let Some((words, action)) = asked else { return Ok(false) };
         self.outcome.operated += 1;
         self.outcome.heeded.insert(words);
@@ -180,21 +178,6 @@ impl World {
         };
         let at = members.iter().position(has_not_begun).filter(|_| several)?;
         Some((NONE_SERVES, Action::Leave(vec![at])))
-    }
-
-    /// As FK0446 says where an ensemble serves and this server has data that is not in it: somebody
-    /// decides which is right. Only what serves has been acknowledged to anybody here.
-    fn has_data_beside_one_that_serves(&self) -> Option<(&'static str, Action)> {
-        self.checks.ensemble?;
-        let has_data = |server: &Server| {
-            let process = server.process.as_ref();
-            process.is_some_and(|its| match &its.introduction {
-                Introduction::Before(_, holding, _) => !holding.base.is_empty(),
-                _ => false,
-            })
-        };
-        let at = self.servers.iter().position(has_data)?;
-        Some((NOT_JOINED, Action::Empty(at)))
     }
 
     /// Whether so many directories of an ensemble are lost that it never has a leader again.

@@ -208,6 +208,14 @@ impl Round<'_> {
         let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(of.0);
         match accepts {
             Some(_) if tries_seat => self.lacks_seat(server, of),
+            Some(_) if is_late && self.has_to_show() && self.has_begun(of.0) => format!(
+                "server {server} founded an ensemble that has begun. It still asks this server to \
+                 join, which this server does if its own data is older. If this lasts, this server \
+                 has data that the ensemble does not have: find out which is right. If the data of \
+                 this server is not needed, stop server {}, {MOVE_ASIDE}, and start the server \
+                 again",
+                self.own
+            ),
             Some(_) => format!(
                 "server {server} is founding the ensemble and has not asked this one yet, or \
                  does not know all of its members yet, or has founded it on less data than \
@@ -546,5 +554,37 @@ impl Round<'_> {
                  list of this server: correct the list that is wrong"
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::*;
+
+    /// Its founder still asks this one, in vain.
+    #[test]
+    fn who_has_more_than_an_ensemble_that_has_begun_is_told_what_to_decide() {
+        let base = Base { epoch: 3, zxid: 4, accepted: 3 };
+        let holding = Holding { base, ..Holding::default() };
+        let text = |has_begun, is_late| {
+            let member = |server: u8, asks: &[u8]| {
+                let of = OfLine { held: true, ..OfLine::default() };
+                let (id, asks) = (u64::from(server) | 0x100, asks.to_vec());
+                let (ensemble, configured_at) = (7, 0);
+                Standing::Member { id, ensemble, asks, has_begun, configured_at, of }
+            };
+            let others = BTreeMap::from([(1, member(1, &[2])), (3, member(3, &[]))]);
+            let round = Round { own: 2, holding, voters: &[1, 2, 3], others: &others };
+            round.waits_for(is_late, "/data")
+        };
+        let told = text(true, true);
+        assert!(told.contains("find out which is right"), "{told}");
+        assert!(told.contains("is not needed, stop server 2, move `version-2`"), "{told}");
+        for (has_begun, is_late) in [(false, true), (true, false)] {
+            let told = text(has_begun, is_late);
+            assert!(!told.contains("move `version-2`"), "{told}");
+        }
     }
 }
