@@ -90,12 +90,10 @@ impl What {
 }
 
 impl Case {
-    /// Where memory is measured, and a start, Apache ZooKeeper has the heap that its script gives.
+    /// Where memory is measured, Apache ZooKeeper has the heap that its script gives.
     pub(crate) const fn heap(&self) -> Heap {
         match self.what {
-            What::Memory { .. }
-            | What::Start { .. }
-            | What::Ensemble(OfEnsemble::Memory | OfEnsemble::EmptiedFollower) => Heap::Usual,
+            What::Memory { .. } | What::Ensemble(OfEnsemble::Memory) => Heap::Usual,
             _ => Heap::Ample,
         }
     }

@@ -1,6 +1,7 @@
 //! Where and of what a run was made.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,7 +16,7 @@ pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) processor: String,
     pub(crate) cores: usize,
-    pub(crate) memory_gb: u64,
+    pub(crate) memory_gib: u64,
     pub(crate) kernel: String,
     pub(crate) file_system: String,
     pub(crate) java: String,
@@ -25,9 +26,9 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Of this machine; `data` is on the disk that is measured.
-    pub(crate) fn here(data: &Path, sync_us: [f64; 3]) -> Self {
-        let changed = !said("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
-        let commit = said("git", &["rev-parse", "--short=7", "HEAD"]);
+    pub(crate) fn here(data: &Path, sync_us: [f64; 3]) -> io::Result<Self> {
+        let changed = !said("git", &["status", "--porcelain"])?.is_empty();
+        let commit = said("git", &["rev-parse", "--short=7", "HEAD"])?;
         let proc = |path| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name| {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -35,27 +36,27 @@ impl Machine {
         };
         let memory = field(&proc("/proc/meminfo"), "MemTotal").unwrap_or_default();
         let kilobytes = memory.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok());
-        Self {
+        Ok(Self {
             commit: if changed { format!("{commit} and changes") } else { commit },
-            date: said("date", &["--utc", "+%Y-%m-%d"]),
+            date: said("date", &["--utc", "+%Y-%m-%d"])?,
             processor: field(&proc("/proc/cpuinfo"), "model name").unwrap_or_default(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            memory_gb: kilobytes.unwrap_or_default().div_ceil(1 << 20),
+            memory_gib: kilobytes.unwrap_or_default().div_ceil(1 << 20),
             kernel: proc("/proc/sys/kernel/osrelease").trim().to_owned(),
-            file_system: said("findmnt", &["-n", "-o", "FSTYPE", "-T", &data.to_string_lossy()]),
+            file_system: said("findmnt", &["-n", "-o", "FSTYPE", "-T", &data.to_string_lossy()])?,
             java: java(),
             sync_us,
-        }
+        })
     }
 }
 
-/// What a program prints; nothing if it cannot be run.
-fn said(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).output();
-    output.map_or_else(
-        |_| String::new(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+/// What a program prints.
+fn said(program: &str, words: &[&str]) -> io::Result<String> {
+    let output = Command::new(program).args(words).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{program} {}: {}", words.join(" "), output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// `java -version` speaks on stderr.

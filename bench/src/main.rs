@@ -212,15 +212,16 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     let rows = report::rows(&findings, &failures);
     let micros = |quantile| synced.value_at_quantile(quantile) as f64 / 1e3;
     let run = Run {
-        machine: Machine::here(&programs.data, [0.5, 0.99, 0.999].map(micros)),
+        machine: Machine::here(&programs.data, [0.5, 0.99, 0.999].map(micros))?,
         command: command_line(),
         minutes: began.elapsed().as_secs() / 60,
+        rounds: plan.rounds,
         rows,
     };
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "fdatasync behind 8 kB: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, maximum {:.0} us\n\n{}",
+        "fdatasync after 8 kB: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, maximum {:.0} us\n\n{}",
         micros(0.5),
         micros(0.99),
         micros(0.999),

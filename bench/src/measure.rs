@@ -16,10 +16,13 @@ use crate::{fan_out, sessions, watches};
 /// Figures by their name and unit.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
+/// Where nothing is answered any more: a latency beyond all others, which JSON can carry.
+pub(crate) const NO_ANSWERS: f64 = f64::MAX;
+
 pub(crate) const PER_SECOND: &str = "operations/s";
 const CPU: &str = "CPU us/operation";
 /// How long it was loaded before it was measured.
-const WARMED: &str = "s warmed up";
+pub(crate) const WARMED: &str = "s warmed up";
 const FAN_OUT_ROUNDS: u32 = 20;
 
 /// Whether a quotient of two servers' figures says something: not of differences and counts.

@@ -73,10 +73,10 @@ fn filled(page: &str, run: &Run) -> io::Result<String> {
         let table = tables::table(name, run)
             .ok_or_else(|| io::Error::other(format!("no table is called {name}")))?;
         out.push_str(&table);
-        lines
-            .by_ref()
-            .find(|line| *line == END)
-            .ok_or_else(|| io::Error::other(format!("nothing ends the place of {name}")))?;
+        // Where one has no end, that of the next one would take all between them away.
+        if lines.by_ref().find(|line| *line == END || line.starts_with(BEGIN)) != Some(END) {
+            return Err(io::Error::other(format!("nothing ends the place of {name}")));
+        }
         out.push_str(END);
         out.push('\n');
     }
@@ -93,7 +93,8 @@ mod tests {
         let new = filled(page, &Run::default()).expect("filled");
         assert!(new.starts_with("a\n<!-- bench README -->\n"), "{new}");
         assert!(new.ends_with("<!-- end -->\nb\n") && !new.contains("old"), "{new}");
-        for wrong in ["<!-- bench nothing -->\n<!-- end -->\n", "<!-- bench README -->\n"] {
+        let two = "<!-- bench README -->\n<!-- bench start -->\n<!-- end -->\n";
+        for wrong in ["<!-- bench nothing -->\n<!-- end -->\n", "<!-- bench README -->\n", two] {
             assert!(filled(wrong, &Run::default()).is_err(), "{wrong}");
         }
     }

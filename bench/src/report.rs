@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::CASES;
 use crate::comparison::{Failure, Findings, median};
 use crate::machine::Machine;
-use crate::measure::{compares, rises};
+use crate::measure::{NO_ANSWERS, compares, rises};
 use crate::subject::Kind;
 
 /// What a run found, and how it was made.
@@ -17,6 +17,7 @@ pub(crate) struct Run {
     /// The words after `scripts/bench`.
     pub(crate) command: String,
     pub(crate) minutes: u64,
+    pub(crate) rounds: u32,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -91,10 +92,12 @@ pub(crate) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Three or four significant digits.
+/// Two to four significant digits.
 pub(crate) fn number(value: f64) -> String {
-    if value.is_infinite() {
+    if value >= NO_ANSWERS {
         "no answers".to_owned()
+    } else if value >= 1e6 {
+        format!("{:.2}M", value / 1e6)
     } else if value >= 1e4 {
         format!("{:.0}k", value / 1e3)
     } else if value >= 100.0 {

@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::case::Spans;
 use crate::connection::Connection;
 use crate::load::{self, Load, Pace};
-use crate::measure::Figures;
+use crate::measure::{Figures, NO_ANSWERS};
 use crate::population;
 use crate::request::{self, ROOT, Workload};
 use crate::storm::shapes::{SHAPES, Shape};
@@ -102,6 +102,14 @@ impl Kind {
             Self::Unread => names!("a client never reads"),
             Self::Listings { .. } => names!("50 list a million children"),
             Self::Shape(shape) => shape.names,
+        }
+    }
+
+    /// How many spans it takes until it has happened, at least once, while it is measured.
+    const fn spans(self) -> u32 {
+        match self {
+            Self::None | Self::Connections { .. } | Self::Unread | Self::Listings { .. } => 1,
+            Self::Shape(shape) => shape.spans,
         }
     }
 
@@ -388,7 +396,8 @@ fn beside(
         Err(Fallen::Victim(error)) => {
             // Whoever gets no answer waits for ever.
             crate::tell(&format!("the victim fell: {error}"));
-            figures.insert(names.p99, f64::INFINITY);
+            figures.insert(names.p99, NO_ANSWERS);
+            figures.insert(names.times, NO_ANSWERS);
             return Ok(None);
         }
     };
@@ -420,6 +429,7 @@ fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> Result<W
     let fallen = Mutex::new(None);
     let storm = Storm { target, over: &over, done: &done, fallen: &fallen };
     let named = |error| io::Error::other(format!("{}: {error}", kind.names().p99));
+    let load = &Load { measured: load.measured * kind.spans(), ..load.clone() };
     thread::scope(|scope| {
         let storm = &storm;
         match kind {
@@ -460,15 +470,17 @@ fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> Result<W
         let measured =
             load::run(&[subject.address()], load, || before = count(), || after = count());
         over.store(true, Ordering::Relaxed);
+        // Where the server is gone, the storm has nobody to speak to either.
+        let measured = measured.map_err(|error| Fallen::Victim(named(error)))?;
         if let Some(error) = fallen.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Fallen::Storm(named(error)));
         }
-        if !matches!(kind, Kind::None) && count() == 0 {
-            return Err(Fallen::Storm(named(io::Error::other("the storm has done nothing"))));
+        if begins && after == before {
+            let error = io::Error::other("the storm did nothing while it was measured");
+            return Err(Fallen::Storm(named(error)));
         }
         let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        let load::Measured { latency, writes, .. } =
-            measured.map_err(|error| Fallen::Victim(named(error)))?;
+        let load::Measured { latency, writes, .. } = measured;
         Ok(Weather { latency, writes, done_a_second })
     })
 }

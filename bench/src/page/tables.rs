@@ -1,8 +1,9 @@
 //! Which figures stand in which table, and what they are to reach.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::measure::PER_SECOND;
+use crate::measure::{NO_ANSWERS, PER_SECOND, WARMED};
 use crate::report::{Row, Run, number};
 
 /// A line of a table: what it is called, and the figure that it shows.
@@ -21,23 +22,27 @@ enum Target {
     Times(f64),
     /// At most this.
     AtMost(f64),
+    /// At most so many times what the bare server needs.
+    TimesBare(f64),
+    /// In microseconds, at most so many times the p99.9 of the bare `fdatasync`.
+    TimesSync(f64),
 }
 
 /// A case by its operations, CPU time and p99.
-struct Load {
+struct LoadCase {
     case: &'static str,
     times: Target,
 }
 
-const fn load(case: &'static str, times: f64) -> Load {
-    Load { case, times: Target::Times(times) }
+const fn load(case: &'static str, times: f64) -> LoadCase {
+    LoadCase { case, times: Target::Times(times) }
 }
 
-const fn free(case: &'static str) -> Load {
-    Load { case, times: Target::None }
+const fn free(case: &'static str) -> LoadCase {
+    LoadCase { case, times: Target::None }
 }
 
-const REQUESTS: &[Load] = &[
+const REQUESTS: &[LoadCase] = &[
     load("get 16 x 32", 18.0),
     load("set 16 x 32", 6.0),
     free("exists 16 x 32"),
@@ -55,7 +60,7 @@ const REQUESTS: &[Load] = &[
     free("set 100 kB 16 x 2"),
 ];
 
-const ONE_IN_FLIGHT: &[Load] = &[
+const ONE_IN_FLIGHT: &[LoadCase] = &[
     load("get 16 x 1", 2.6),
     free("get 10 x 1"),
     load("get 1 x 1", 2.2),
@@ -64,7 +69,7 @@ const ONE_IN_FLIGHT: &[Load] = &[
     load("set 1 x 1", 1.6),
 ];
 
-const GROWTH: &[Load] = &[
+const GROWTH: &[LoadCase] = &[
     free("growth, 1 k znodes: get"),
     free("growth, 100 k znodes: get"),
     free("growth, 1 M znodes: get"),
@@ -98,7 +103,7 @@ const fn line(
 const OTHERS: &[Line] = &[
     line("sets at half of ZooKeeper's rate, open loop: p50, us", OPEN, "p50 us", Target::None),
     line("the same: p99, us", OPEN, "p99 us", Target::None),
-    line("the same: p99.9, us", OPEN, "p99.9 us", Target::None),
+    line("the same: p99.9, us", OPEN, "p99.9 us", Target::TimesSync(2.0)),
     line(
         "5,000 connections, one get a second each: p99, us",
         "5,000 connections, 1 get/s each",
@@ -109,9 +114,9 @@ const OTHERS: &[Line] = &[
         "a change told to 5,000 watchers: median, ms",
         "fan-out to 5,000",
         "median ms",
-        Target::None,
+        Target::TimesBare(1.3),
     ),
-    line("the same: worst, ms", "fan-out to 5,000", "maximum ms", Target::None),
+    line("the same: worst, ms", "fan-out to 5,000", "maximum ms", Target::TimesBare(1.3)),
     line(
         "sessions opened and closed on 16 connections, a second",
         "new sessions",
@@ -240,25 +245,41 @@ const README: &[Line] = &[
 pub(super) fn table(name: &str, run: &Run) -> Option<String> {
     let table = whole(name, run)?;
     // A head, a rule, and nothing.
-    let is_empty = table.lines().count() == 2;
+    let is_empty = table.trim_end().lines().count() == 2;
     Some(if is_empty { "This run has not measured it.\n".to_owned() } else { table })
 }
 
 fn whole(name: &str, run: &Run) -> Option<String> {
     Some(match name {
         "machine" => machine(run),
-        "requests" => loads(REQUESTS, run, false),
-        "one in flight" => loads(ONE_IN_FLIGHT, run, true),
-        "growth" => loads(GROWTH, run, false),
-        "others" => lines(OTHERS, run, true),
-        "start" => lines(START, run, false),
-        "snapshot" => lines(SNAPSHOT, run, false),
-        "ensemble" => lines(ENSEMBLE, run, true),
+        "requests" => loads(REQUESTS, run, Columns::Plain),
+        "one in flight" => loads(ONE_IN_FLIGHT, run, Columns::WithBare),
+        "growth" => loads(GROWTH, run, Columns::Plain),
+        "others" => lines(OTHERS, run, Columns::WithBare),
+        "start" => lines(START, run, Columns::Plain),
+        "snapshot" => lines(SNAPSHOT, run, Columns::Plain),
+        "ensemble" => lines(ENSEMBLE, run, Columns::Plain),
         "storm" => storm(run),
-        "README" => lines(README, run, false),
+        "README" => lines(README, run, Columns::Plain),
         _ => return None,
     })
 }
+
+/// Whether there is one for the bare server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Columns {
+    Plain,
+    WithBare,
+}
+
+/// Why a case has no figures, for each server that did not get through it.
+fn failures<'a>(run: &'a Run, case: &str) -> impl Iterator<Item = &'a str> {
+    let rows = run.rows.iter().filter(move |row| row.case == case);
+    rows.filter(|row| row.figure.starts_with(FAILED)).map(|row| row.figure.as_str())
+}
+
+/// How the figure of a failed case begins.
+const FAILED: &str = "failed, ";
 
 fn found<'a>(run: &'a Run, case: &str, figure: &str) -> Option<&'a Row> {
     run.rows.iter().find(|row| row.case == case && row.figure == figure)
@@ -276,42 +297,57 @@ fn times(row: &Row) -> String {
 }
 
 /// Half of the way from the least to the greatest round, in percent of the median: of both.
-fn spread(row: &Row) -> String {
+fn spreads(row: &Row) -> [String; 2] {
     let half = |rounds: &[f64], median: Option<f64>| {
-        // One round has none.
+        // One round has none, and a server that does not answer has no other.
         rounds.get(1)?;
         let least = rounds.iter().copied().reduce(f64::min)?;
-        let greatest = rounds.iter().copied().reduce(f64::max)?;
+        let greatest = rounds.iter().copied().reduce(f64::max).filter(|most| *most < NO_ANSWERS)?;
         let percent = (greatest - least) / 2.0 / median.filter(|median| *median > 0.0)? * 100.0;
         Some(format!("{percent:.0}"))
     };
     let [theirs, ours] = &row.rounds;
     let halves = [half(theirs, row.apache), half(ours, row.ferrokeeper)];
-    halves.map(|half| half.unwrap_or_else(|| "-".into())).join(", ")
+    halves.map(|half| half.unwrap_or_else(|| "-".into()))
 }
 
-fn target(target: Target, row: &Row) -> String {
+/// What is to be reached, and whether it is.
+fn aimed(target: Target, row: &Row, run: &Run) -> String {
+    let at_most = |most: Option<f64>| row.ferrokeeper.zip(most).map(|(ours, most)| ours <= most);
     let (text, is_met) = match target {
         Target::None => return String::new(),
         Target::Times(times) => (format!("x {times}"), row.ratio.map(|ratio| ratio >= times)),
-        Target::AtMost(most) => {
-            (format!("at most {}", number(most)), row.ferrokeeper.map(|ours| ours <= most))
+        Target::AtMost(most) => (format!("at most {}", number(most)), at_most(Some(most))),
+        Target::TimesBare(times) => {
+            (format!("{times} x bare"), at_most(row.floor.map(|bare| bare * times)))
+        }
+        Target::TimesSync(times) => {
+            (format!("{times} x fdatasync"), at_most(Some(run.machine.sync_us[2] * times)))
         }
     };
-    let missed = if is_met == Some(false) { ", missed" } else { "" };
-    text + missed
+    let verdict = match is_met {
+        Some(true) => "",
+        Some(false) => ", missed",
+        None => ", not compared",
+    };
+    text + verdict
 }
 
-fn loads(loads: &[Load], run: &Run, with_floor: bool) -> String {
-    let floor = |text| if with_floor { text } else { "" };
+fn loads(cases: &[LoadCase], run: &Run, columns: Columns) -> String {
+    let with_bare = columns == Columns::WithBare;
+    let bare = |text| if with_bare { text } else { "" };
     let mut out = format!(
         "| case | ZooKeeper, operations/s | ferrokeeper |{} times | spread, % | target | \
-         ZooKeeper, CPU us/operation | ferrokeeper | ZooKeeper, p99 us | ferrokeeper |\n\
-         |---|---:|---:|{}---:|---:|---|---:|---:|---:|---:|\n",
-        floor(" bare server |"),
-        floor("---:|"),
+         ZooKeeper, CPU us/operation | ferrokeeper | ZooKeeper, p99 us | ferrokeeper | \
+         ZooKeeper warmed up, s |\n|---|---:|---:|{}---:|---:|---|---:|---:|---:|---:|---:|\n",
+        bare(" bare server |"),
+        bare("---:|"),
     );
-    for Load { case, times: aim } in loads {
+    for LoadCase { case, times: aim } in cases {
+        let name = case.strip_prefix("growth, ").unwrap_or(case);
+        for why in failures(run, case) {
+            let _ = writeln!(out, "| {name} | {why} |");
+        }
         let Some(rate) = found(run, case, PER_SECOND) else { continue };
         let pair = |figure| {
             let row = found(run, case, figure);
@@ -319,34 +355,50 @@ fn loads(loads: &[Load], run: &Run, with_floor: bool) -> String {
                 [row.and_then(|row| row.apache), row.and_then(|row| row.ferrokeeper)];
             format!("{} | {}", cell(theirs), cell(ours))
         };
-        let floor = if with_floor { format!(" {} |", cell(rate.floor)) } else { String::new() };
+        let floor = if with_bare { format!(" {} |", cell(rate.floor)) } else { String::new() };
         let _ = writeln!(
             out,
-            "| {} | {} | {} |{floor} {} | {} | {} | {} | {} |",
-            case.strip_prefix("growth, ").unwrap_or(case),
+            "| {name} | {} | {} |{floor} {} | {} | {} | {} | {} | {} |",
             cell(rate.apache),
             cell(rate.ferrokeeper),
             times(rate),
-            spread(rate),
-            target(*aim, rate),
+            spreads(rate).join(", "),
+            aimed(*aim, rate, run),
             pair(CPU),
             pair("p99 us"),
+            cell(found(run, case, WARMED).and_then(|row| row.apache)),
         );
     }
     out
 }
 
-fn lines(lines: &[Line], run: &Run, with_targets: bool) -> String {
-    let (head, rule) = if with_targets { (" target |", "---|") } else { ("", "") };
+fn lines(figures: &[Line], run: &Run, columns: Columns) -> String {
+    let with_bare = columns == Columns::WithBare;
+    let with_targets = figures.iter().any(|line| !matches!(line.target, Target::None));
+    let bare = |text| if with_bare { text } else { "" };
+    let aim = |text| if with_targets { text } else { "" };
     let mut out = format!(
-        "| | ZooKeeper | ferrokeeper | times | spread, % |{head}\n|---|---:|---:|---:|---:|{rule}\n"
+        "| | ZooKeeper | ferrokeeper |{} times | spread, % |{}\n|---|---:|---:|{}---:|---:|{}\n",
+        bare(" bare server |"),
+        aim(" target |"),
+        bare("---:|"),
+        aim("---|"),
     );
-    for Line { name, case, figure, target: aim } in lines {
+    let mut told = BTreeSet::new();
+    for Line { name, case, figure, target } in figures {
+        if told.insert(case) {
+            for why in failures(run, case) {
+                let _ = writeln!(out, "| {name} | {why} |");
+            }
+        }
         let Some(row) = found(run, case, figure) else { continue };
-        let aim = if with_targets { format!(" {} |", target(*aim, row)) } else { String::new() };
+        let floor = if with_bare { format!(" {} |", cell(row.floor)) } else { String::new() };
+        let aim =
+            if with_targets { format!(" {} |", aimed(*target, row, run)) } else { String::new() };
         let (theirs, ours) = (cell(row.apache), cell(row.ferrokeeper));
+        let spread = spreads(row).join(", ");
         let _ =
-            writeln!(out, "| {name} | {theirs} | {ours} | {} | {} |{aim}", times(row), spread(row));
+            writeln!(out, "| {name} | {theirs} | {ours} |{floor} {} | {spread} |{aim}", times(row));
     }
     out
 }
@@ -355,24 +407,35 @@ fn storm(run: &Run) -> String {
     const HERE: &str = "times its usual p99, ";
     const ELSEWHERE: &str = "times its usual p99, at another server, ";
     let mut out = String::from(
-        "| overload | here | spread, % | at another server | target |\n|---|---:|---:|---:|---|\n",
+        "| overload | ZooKeeper | ferrokeeper | spread, % | ferrokeeper, storm at another server | \
+         target |\n|---|---:|---:|---:|---:|---|\n",
     );
-    let shapes = run.rows.iter().filter(|row| row.case == STORM && row.ferrokeeper.is_some());
+    let shapes = run.rows.iter().filter(|row| row.case == STORM);
     let mut found_here: Vec<(&str, &Row)> = shapes
         .filter(|row| !row.figure.starts_with(ELSEWHERE))
         .filter_map(|row| Some((row.figure.strip_prefix(HERE)?, row)))
         .collect();
-    found_here.sort_by(|a, b| a.1.ferrokeeper.partial_cmp(&b.1.ferrokeeper).expect("numbers"));
+    let times = |row: &Row| row.ferrokeeper.unwrap_or_default();
+    found_here.sort_by(|a, b| times(a.1).total_cmp(&times(b.1)));
+    for why in failures(run, STORM) {
+        let _ = writeln!(out, "| {why} |");
+    }
     for (shape, row) in found_here {
         let elsewhere = found(run, STORM, &format!("{ELSEWHERE}{shape}"));
+        let [_, spread] = spreads(row);
         let _ = writeln!(
             out,
-            "| {shape} | {} | {} | {} | {} |",
+            "| {shape} | {} | {} | {spread} | {} | {} |",
+            cell(row.apache),
             cell(row.ferrokeeper),
-            spread(row).split_once(", ").map_or("", |(_, ours)| ours),
             cell(elsewhere.and_then(|row| row.ferrokeeper)),
-            target(Target::AtMost(STORM_AT_MOST), row),
+            aimed(Target::AtMost(STORM_AT_MOST), row, run),
         );
+    }
+    for figure in ["timeouts", "storms that ended it, or the victim's connections"] {
+        let Some(row) = found(run, STORM, figure) else { continue };
+        let (theirs, ours) = (cell(row.apache), cell(row.ferrokeeper));
+        let _ = writeln!(out, "| all: {figure} | {theirs} | {ours} | | | |");
     }
     out
 }
@@ -383,19 +446,67 @@ fn machine(run: &Run) -> String {
     format!(
         "| | |\n|---|---|\n\
          | command | `{}`, took {} min |\n\
+         | rounds | the medians of {} |\n\
          | commit, day | {}, {} |\n\
-         | machine | {}, {} cores for server and load, {} GB, Linux {} |\n\
+         | machine | {}, {} cores for server and load, {} GiB, Linux {} |\n\
          | disk | {}; `fdatasync` after 8 kB: p50 {p50}, p99 {p99}, p99.9 {p999} us |\n\
          | Java | {} |\n",
         run.command,
         run.minutes,
+        run.rounds,
         machine.commit,
         machine.date,
         machine.processor,
         machine.cores,
-        machine.memory_gb,
+        machine.memory_gib,
         machine.kernel,
         machine.file_system,
         machine.java,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, figure: &str, ferrokeeper: Option<f64>) -> Row {
+        Row {
+            case: case.to_owned(),
+            figure: figure.to_owned(),
+            apache: None,
+            ferrokeeper,
+            floor: None,
+            ratio: None,
+            rounds: [Vec::new(), ferrokeeper.into_iter().collect()],
+        }
+    }
+
+    #[test]
+    fn what_failed_and_what_is_answered_no_more_stand_in_the_tables() {
+        let rows = vec![
+            row(STORM, "times its usual p99, a crowd", Some(NO_ANSWERS)),
+            row(STORM, "times its usual p99, a few", Some(1.5)),
+            row("get 16 x 32", "failed, ferrokeeper: it ended", None),
+        ];
+        let text = serde_json::to_vec(&Run { rows, ..Run::default() }).expect("JSON");
+        let run: Run = serde_json::from_slice(&text).expect("the same run");
+        let storm = table("storm", &run).expect("a table");
+        assert!(
+            storm.contains("| a crowd |  | no answers | - |  | at most 2.00, missed |"),
+            "{storm}"
+        );
+        assert!(storm.contains("| a few |  | 1.50 | - |  | at most 2.00 |"), "{storm}");
+        let requests = table("requests", &run).expect("a table");
+        assert!(requests.contains("| get 16 x 32 | failed, ferrokeeper: it ended |"), "{requests}");
+        assert_eq!(table("start", &run).as_deref(), Some("This run has not measured it.\n"));
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_compared_is_not_met() {
+        let rate = row("get 16 x 32", PER_SECOND, Some(1.0));
+        assert_eq!(aimed(Target::Times(2.0), &rate, &Run::default()), "x 2, not compared");
+        let rate = Row { ratio: Some(1.9), ..rate };
+        assert_eq!(aimed(Target::Times(2.0), &rate, &Run::default()), "x 2, missed");
+        assert_eq!(aimed(Target::Times(1.9), &rate, &Run::default()), "x 1.9");
+    }
 }

@@ -76,6 +76,8 @@ pub(super) struct Shape {
     pub(super) clients: u32,
     /// Whether the server may end their connections: for what they do not read.
     pub(super) may_be_cut: bool,
+    /// How many times the usual span it is measured: some take seconds until it has happened once.
+    pub(super) spans: u32,
     /// One of them, from its connection to its end; called again while the storm goes on.
     pub(super) act: fn(&Storm<'_>, u32) -> io::Result<()>,
 }
@@ -87,6 +89,7 @@ macro_rules! shape {
             peak: None,
             clients: $clients,
             may_be_cut: false,
+            spans: 1,
             act: $act,
         }
     };
@@ -96,8 +99,12 @@ macro_rules! shape {
             peak: Some(concat!("peak MB, ", $name)),
             clients: $clients,
             may_be_cut: false,
+            spans: 1,
             act: $act,
         }
+    };
+    (slow $name:literal, $clients:expr, $act:expr) => {
+        Shape { spans: 3, ..shape!(memory $name, $clients, $act) }
     };
     (unread $name:literal, $clients:expr, $act:expr) => {
         Shape { may_be_cut: true, ..shape!(memory $name, $clients, $act) }
@@ -110,8 +117,8 @@ pub(super) const SHAPES: &[Shape] = &[
     shape!(memory "1,100 auth entries of 15 identities of 4 kB", 1, auth_entries),
     shape!("four multis of 20,000 sets below a quota", 1, sets_below_quota),
     shape!("1,000 pairs of quota statistics made and deleted", 1, statistics),
-    shape!(memory "sessions of 300,000 ephemerals close", 1, ephemerals),
-    shape!("10,000 watchers of one znode go", 1, watchers),
+    shape!(slow "sessions of 300,000 ephemerals close", 1, ephemerals),
+    shape!(slow "10,000 watchers of one znode go", 1, watchers),
     shape!(memory "wchc, wchp and dump with a million watches", 1, words),
     shape!("/metrics of 15,000 connections", 1, scrapes),
     shape!("setWatches of 30,000 paths", 1, set_watches),
@@ -242,9 +249,9 @@ fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
             let numbers = first..first + EPHEMERALS_A_MULTI;
             let frame = request::frame(1, &Request::Multi(numbers.map(create).collect()));
             connection.exchange(&frame, 1, DONE)?;
-            storm.count();
         }
         connection.exchange(&request::frame(1, &Request::CloseSession), 1, DONE)?;
+        storm.count();
     }
     Ok(())
 }
@@ -257,12 +264,13 @@ fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
         for number in 0..WATCHERS {
             let mut connection = Connection::open(storm.target.server, number)?;
             connection.exchange(&exists, 1, &[NO_NODE])?;
-            storm.count();
             watchers.push(connection);
             if !storm.goes_on() {
                 break;
             }
         }
+        drop(watchers);
+        storm.count();
     }
     Ok(())
 }
@@ -283,7 +291,10 @@ fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
 fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
     let open =
         |number| storm.goes_on().then(|| Connection::open(storm.target.server, number).ok())?;
-    let _open: Vec<Connection> = (0..OPEN).map_while(open).collect();
+    let open: Vec<Connection> = (0..OPEN).map_while(open).collect();
+    if open.len() < OPEN as usize / 10 * 9 && storm.goes_on() {
+        return Err(io::Error::other(format!("only {} connections are open", open.len())));
+    }
     let mut page = Vec::new();
     paced(storm, || {
         let mut socket = TcpStream::connect(storm.target.metrics)?;
@@ -337,7 +348,6 @@ fn unread_events(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 
 /// Keeps a connection and reads nothing, until the server ends it.
 fn hold(storm: &Storm<'_>, connection: &Connection) -> io::Result<()> {
-    storm.count();
     while storm.goes_on() && !connection.is_over()? {
         thread::sleep(PACE);
     }
@@ -353,5 +363,9 @@ fn unread_answers(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     while !connection.flush()? && storm.goes_on() {
         thread::sleep(PACE);
     }
-    hold(storm, &connection)
+    while storm.goes_on() && !connection.is_over()? {
+        storm.count();
+        thread::sleep(PACE);
+    }
+    Ok(())
 }
