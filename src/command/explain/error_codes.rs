@@ -84,7 +84,7 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
     row(-103, "BadVersion",
        "The znode was changed since its version was read.",
        "Read it again \
-        and decide again; version -1 matches any version."),
+        and decide again. Version -1 is not checked: it overwrites what others have written."),
     row(-108, "NoChildrenForEphemerals",
        "The parent is ephemeral.", "Create it under a persistent \
         znode."),
@@ -93,8 +93,9 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
        "It is another client's, \
         or this client's own from before a lost connection; a sequential znode has a unique name."),
     row(-111, "NotEmpty",
-       "The znode that was to be deleted has children.", "Delete them first \
-        (`deleteall`)."),
+       "The znode that was to be deleted has children.", "Look \
+        at what is below it (`ls -R`). If none of it is needed, `deleteall` deletes the znode and \
+        everything below it."),
     row(-112, "SessionExpired",
        "The session has ended: its client was not heard from for the \
         session timeout, or closed it. Its ephemeral znodes are gone.",
