@@ -17,7 +17,7 @@ pub(crate) fn reads_behind_a_sync_show_what_was_written(
 ) {
     let synced = reads(entries).filter_map(|get| Some((get.synced?, get)));
     for (get, missed) in missed(entries, synced) {
-        found.push(format!("{get:?} behind a sync does not show {missed:?}"));
+        found.push(format!("{get:?} after a sync does not show {missed:?}"));
     }
 }
 

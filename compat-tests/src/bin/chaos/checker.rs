@@ -500,7 +500,7 @@ mod tests {
                 "'s':'0x2','op':'get','path':'/chaos/r/1','t0':50,'t1':60,'synced':45,'end':'ok','value':'a','version':1,'zxid':5",
                 &last("b", 2),
             ),
-            "behind a sync",
+            "after a sync",
         );
     }
 
