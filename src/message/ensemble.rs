@@ -160,7 +160,7 @@ FK0437 ID_CALLED_ELSEWHERE
 FK0441 WAITING_FOR_ENSEMBLE
 "This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that ensemble has the data. The line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when the contents of the servers' directories prove that no data would be lost. If a disk is not mounted, the directory on it looks empty and counts as empty, unless `db.autocreate=false`."
-"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: THE ENSEMBLE MAY THEN BEGIN WITH AN EMPTY TREE, and earlier data is lost to it."
+"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: THE ENSEMBLE MAY THEN BEGIN WITH AN EMPTY TREE, and earlier data is lost to it. `docs/operations/founding.md`, \"What a server waits for\", has a row for each case."
 
 FK0442 NO_RANDOM_BYTES
 "The system gave no random bytes, which founding an ensemble needs."
