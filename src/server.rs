@@ -437,7 +437,7 @@ fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), S
     Ok(())
 }
 
-/// What to type next, and who may connect.
+/// Who may connect, and what to type next on a server to try, which has no zoo.cfg.
 fn announce(server: &Server, port: u16) {
     let config = &server.config;
     let who = match config.client_listen.address {
@@ -449,11 +449,14 @@ fn announce(server: &Server, port: u16) {
         data_dir = %config.data_dir.display(),
         "serving ZooKeeper clients; {who}"
     );
+    if config.shown_file.is_some() {
+        return;
+    }
     let host = match config.client_listen.address {
         Some(address) if !address.is_unspecified() => address.to_string(),
         _ => "127.0.0.1".to_owned(),
     };
-    tracing::info!("try: zkCli.sh -server {host}:{port} create /hello world");
+    tracing::info!("try: ferrokeeper cli -server {host}:{port} create /hello world");
 }
 
 /// Waits for the orderer's end, then ends what there is.
