@@ -58,6 +58,13 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 15] = [
     (
         "start-and-stop.md",
         &[
+            ("cargo build --release", Wish::NotRun("takes minutes, and writes into /usr/local")),
+            ("[Unit]", Wish::NotRun("a unit for systemd")),
+            (
+                "useradd --system --home-dir /var/lib/ferrokeeper --shell /usr/sbin/nologin \
+                 ferrokeeper",
+                Wish::NotRun("adds a user, and starts a service"),
+            ),
             (
                 "ferrokeeper server                          # 127.0.0.1:2181, data in \
                  ./ferrokeeper-data",
@@ -105,11 +112,14 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 15] = [
     ),
     (
         "monitoring.md",
-        &[(
-            "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo \
-             srvr | nc 127.0.0.1 2181",
-            Wish::Given(a_server),
-        )],
+        &[
+            (
+                "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: \
+                 echo srvr | nc 127.0.0.1 2181",
+                Wish::Given(a_server),
+            ),
+            ("scrape_configs:", Wish::NotRun("lines for Prometheus")),
+        ],
     ),
     (
         "admin-server.md",
