@@ -54,7 +54,7 @@ const README: [(&str, Wish); 7] = [
 const PAGES: &str = "docs/operations";
 
 /// Each page, with its wishes. It runs on its own: its reader may have read no other.
-const OPERATIONS: [(&str, &[(&str, Wish)]); 15] = [
+const OPERATIONS: [(&str, &[(&str, Wish)]); 16] = [
     (
         "start-and-stop.md",
         &[
@@ -129,6 +129,19 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 15] = [
     ("ensemble.md", &[]),
     ("founding.md", &[]),
     ("change-servers.md", &[]),
+    (
+        "upgrade.md",
+        &[
+            (
+                "ferrokeeper backup /var/lib/ferrokeeper /var/backups/before-upgrade",
+                Wish::NotRun("needs the binary of another release"),
+            ),
+            (
+                "install -m 755 -s target/release/ferrokeeper /usr/local/bin/",
+                Wish::NotRun("writes into /usr/local, and restarts a service"),
+            ),
+        ],
+    ),
     (
         "peers.md",
         &[(
