@@ -35,8 +35,8 @@ const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
 const SHORT_DISK: &str =
     "the disk of the log is all but full: new sessions are refused until it has space again";
 
-/// What goes on beside the requests and a snapshot.
-struct Beside {
+/// The snapshots of a standalone server, and the purges after them.
+struct Keeping {
     /// When a snapshot on its way has its next turn, if requests wait.
     next_step: Instant,
     purges: Purges,
@@ -54,7 +54,7 @@ pub(in crate::server) fn run(
     let mut reaper = Reaper::new(&server.config.containers, server.clock.monotonic());
     let mut last_turn = server.clock.monotonic();
     let mut patience = Duration::ZERO;
-    let mut beside = Beside { next_step: Instant::now(), purges: Purges::default() };
+    let mut keeping = Keeping { next_step: Instant::now(), purges: Purges::default() };
     let mut restoring = Restoring::default();
     loop {
         let mut batch = server.intake.queue.take(patience);
@@ -115,7 +115,7 @@ pub(in crate::server) fn run(
             reaper = Reaper::new(&server.config.containers, now);
             last_turn = now;
         }
-        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut beside)
+        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut keeping)
             .min(reaper.patience(now.monotonic));
         if standalone.has_more() {
             patience = Duration::ZERO;
@@ -223,7 +223,7 @@ fn snapshot(
     standalone: &mut Standalone,
     snapshots: &mut Snapshots,
     now: Monotonic,
-    Beside { next_step, purges }: &mut Beside,
+    Keeping { next_step, purges }: &mut Keeping,
 ) -> Duration {
     let replica = Arc::clone(standalone.replica());
     if standalone.log().take_was_removed() {
@@ -236,6 +236,9 @@ fn snapshot(
     purges.take_ended();
     if snapshots.take_done().is_some() {
         took_snapshot(server, snapshots.last_duration_ms());
+        purges.begin(server, None);
+    }
+    if purges.take_missed() {
         purges.begin(server, None);
     }
     purges.begin_due(server);

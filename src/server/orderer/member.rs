@@ -403,6 +403,9 @@ impl Thread {
         if self.purges.take_ended() {
             member.consensus_mut().purged(now);
         }
+        if self.purges.take_missed() {
+            self.purges.begin(server, member.wanted());
+        }
         Ok(goes_on)
     }
 }

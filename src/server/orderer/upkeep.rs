@@ -1,5 +1,5 @@
-//! What goes on beside the requests: spare log segments, the purge of old files, and the word that
-//! the orderer hangs.
+//! What goes on beside the requests: spare log segments, the purge of old files, and the warning
+//! when the orderer hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,13 +20,13 @@ const BETWEEN_SLICES: Duration = Duration::from_millis(3);
 const BETWEEN_SLICES_AT_LEISURE: Duration = Duration::from_millis(10);
 /// Between a spare that failed and the next one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
-/// Between two words that files of ZooKeeper's wait for the seal.
+/// Between two log lines about ZooKeeper's files that are kept until the seal.
 const BETWEEN_WORDS_MS: u64 = 24 * 3600 * 1000;
 /// Between two looks at whether a spare is wanted.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Fills spares until the process ends. A failure is told, once until it is over: the log goes on
-/// without spares.
+/// Fills spares until the process ends. A failure is logged once until a spare succeeds: the log
+/// continues without spares.
 pub(in crate::server) fn fill_spares(mut filler: SpareFiller) {
     let fill = move || {
         let mut has_failed = false;
@@ -112,6 +112,8 @@ pub(super) struct Purges {
     under_way: Option<JoinHandle<()>>,
     /// When one is due, snapshot or not; at a start at once.
     due: Monotonic,
+    /// A snapshot was completed while one was under way, which may not have seen it.
+    missed: bool,
 }
 
 impl Purges {
@@ -119,13 +121,12 @@ impl Purges {
     /// `wanted` on.
     pub(super) fn begin(&mut self, server: &Server, wanted: Option<i64>) {
         let Purge::Every(every) = server.config.purge else { return };
-        let now = server.clock.monotonic();
         if self.under_way.is_some() {
-            // It may have looked at the snapshots before.
-            self.due = now;
+            self.missed = true;
             return;
         }
-        self.due = now.plus(millis(every));
+        self.missed = false;
+        self.due = server.clock.monotonic().plus(millis(every));
         self.under_way = purge_once(server, wanted);
     }
 
@@ -134,6 +135,12 @@ impl Purges {
         if server.clock.monotonic() >= self.due {
             self.begin(server, None);
         }
+    }
+
+    /// Whether another one is wanted and can begin, for a snapshot that the last one may not have
+    /// seen.
+    pub(super) fn take_missed(&mut self) -> bool {
+        self.under_way.is_none() && std::mem::take(&mut self.missed)
     }
 
     /// Whether one has ended since the last call.
@@ -192,6 +199,22 @@ fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 
 mod tests {
     use super::*;
     use crate::server::figures::stats::Unsealed;
+
+    #[test]
+    fn a_snapshot_that_ends_during_a_purge_is_missed_once() {
+        let mut purges = Purges { missed: true, ..Purges::default() };
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        purges.under_way = Some(thread::spawn(move || {
+            let _ = ends.recv();
+        }));
+        assert!(!purges.take_missed(), "one is under way");
+        drop(end);
+        while !purges.take_ended() {
+            thread::yield_now();
+        }
+        assert!(purges.take_missed());
+        assert!(!purges.take_missed(), "it is taken");
+    }
 
     #[test]
     fn a_group_that_does_not_end_is_told_at_longer_and_longer_intervals() {
