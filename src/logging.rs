@@ -164,7 +164,7 @@ pub fn set_level(directives: &str) -> Result<(), String> {
 
 /// Writes `text` to standard error now, for half a second at most; failing to is ignored.
 ///
-/// For what ends the process, where no log runs yet or any more.
+/// For what ends the process, where no log runs yet or any more, and for what is no line of it.
 pub fn print(text: &str) {
     let text = text.to_owned();
     within(EXIT_DELAY_MAX, move || {

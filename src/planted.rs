@@ -12,11 +12,23 @@ use std::sync::OnceLock;
 #[cfg(debug_assertions)]
 const VARIABLE: &str = "FERROKEEPER_PLANTED";
 
+/// The mistake that is switched on, if one is.
+#[cfg(debug_assertions)]
+pub(crate) fn name() -> Option<&'static str> {
+    static PLANTED: OnceLock<Option<String>> = OnceLock::new();
+    PLANTED.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref()
+}
+
+/// The mistake that is switched on: none is.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn name() -> Option<&'static str> {
+    None
+}
+
 /// Whether the mistake of this name is switched on.
 #[cfg(debug_assertions)]
-pub(crate) fn is(name: &str) -> bool {
-    static PLANTED: OnceLock<Option<String>> = OnceLock::new();
-    PLANTED.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref() == Some(name)
+pub(crate) fn is(one: &str) -> bool {
+    name() == Some(one)
 }
 
 /// Whether the mistake of this name is switched on: none is.

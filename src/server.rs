@@ -54,6 +54,7 @@ use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::Monotonic;
 use crate::ensemble::{Before, Ensemble, Member, Queue, Replica, Snapshots, Standalone, of_line};
+use crate::logging;
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, Whose, whose};
 
@@ -79,6 +80,12 @@ const READING_PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// Why it did not start or had to end.
 pub fn run(config: Config, signals: &Signals) -> Result<(), ServerError> {
+    if let Some(name) = planted::name() {
+        // No line of the log: tests look there for errors, and would fail whatever the fault is.
+        logging::print(&format!(
+            "ferrokeeper: a fault is planted: {name}; this server is for tests only\n"
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
