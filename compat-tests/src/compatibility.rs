@@ -314,16 +314,16 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_must_hold_behind_a_kill() {
+    fn what_failed_must_hold_after_a_kill() {
         let checks = ["a", "b", "c"];
         let first = run(&["a"], &["b"], &["c"]);
         assert_eq!(runs(&checks, std::slice::from_ref(&first)).missing(&checks), ["c"]);
         let too_early = [first.clone(), run(&["c"], &["a", "b"], &[])];
         assert_eq!(runs(&checks, &too_early).missing(&checks), ["c"]);
-        let behind = [first.clone(), run(&["a"], &["c"], &["b"])];
-        let behind = runs(&checks, &behind);
-        assert_eq!(behind.missing(&checks), [""; 0], "b held behind the first kill");
-        let course = behind.course(&checks);
+        let after_kill = [first.clone(), run(&["a"], &["c"], &["b"])];
+        let after_kill = runs(&checks, &after_kill);
+        assert_eq!(after_kill.missing(&checks), [""; 0], "b held after the first kill");
+        let course = after_kill.course(&checks);
         assert_eq!(
             (course.outcome.cell(&checks), course.again),
             ("3 of 3".into(), vec!["c".into()])

@@ -85,7 +85,7 @@ impl Session {
         let length = usize::try_from(payload.get_i32()).expect("the password has a length");
         let password = payload.split_to(length);
         let read_only = payload.has_remaining().then(|| payload.get_u8() != 0);
-        assert!(!payload.has_remaining(), "bytes behind the ConnectResponse: {payload:?}");
+        assert!(!payload.has_remaining(), "bytes after the ConnectResponse: {payload:?}");
         Self { protocol_version, timeout, id, password, read_only }
     }
 
@@ -343,7 +343,7 @@ impl RawClient {
         self.call(op::CLOSE_SESSION, &[])?;
         match self.read_frame()? {
             None => Ok(()),
-            Some(frame) => Err(io::Error::other(format!("{frame:?} behind closeSession's reply"))),
+            Some(frame) => Err(io::Error::other(format!("{frame:?} after closeSession's reply"))),
         }
     }
 
