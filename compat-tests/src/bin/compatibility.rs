@@ -4,7 +4,8 @@
 //! compatibility write COMMAND   every row of the run of COMMAND; what did not run is not in the
 //!                               table
 //! compatibility check           each row of the run stands in the document, except for its last
-//!                               column, below the right text and a line about some run
+//!                               column, below the right text and a line about some run; the run
+//!                               has left a row for each test that every run has
 //! ```
 
 use std::fs;
@@ -41,6 +42,23 @@ const TABLE: &str = "
 | client or application | version | what ran | Apache ZooKeeper 3.9.5 | here | second try |
 |---|---|---|---|---|---|
 ";
+
+/// The client and what ran, of the rows that tests leave which are not ignored.
+const IN_EVERY_RUN: [(&str, &str); 13] = [
+    ("C client, cli_mt", "forty steps, its output"),
+    ("C client, libzookeeper_mt", "a program on its API, cut connections and expiry too"),
+    ("Curator", "recipes, clients in competition, connections cut, sessions ended"),
+    ("kazoo", "forty steps, its output"),
+    ("kazoo", "its own test suite"),
+    ("zkCli", "a command for each run, output and exit code"),
+    ("zkCli", "every command and option, wrong usage too, its output"),
+    ("zkCli", "forty steps, its output"),
+    ("zkCli.sh", "every command and option, wrong usage too, its output"),
+    ("zkCli.sh", "forty steps, its output"),
+    ("ZooKeeper's recipes", "DistributedQueue, connections cut, sessions ended"),
+    ("ZooKeeper's recipes", "LeaderElectionSupport, five candidates, cut and killed"),
+    ("ZooKeeper's recipes", "WriteLock, five clients, connections cut, sessions ended"),
+];
 
 /// What a run was, as the document says it: a paragraph of two lines.
 #[derive(Debug)]
@@ -166,6 +184,20 @@ fn wrong(document: &str, rows: &[String]) -> Vec<String> {
     wrong
 }
 
+/// What every run leaves, and these rows do not have.
+fn not_left<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names = |row: &str| -> Option<(String, String)> {
+        let mut cells = row.split('|').skip(1).map(|cell| cell.trim().to_owned());
+        Some((cells.next()?, cells.nth(1)?))
+    };
+    let left: Vec<(String, String)> = rows.filter_map(names).collect();
+    let is_left = |(client, what): &(&str, &str)| {
+        left.iter().any(|(its, ran)| (its.as_str(), ran.as_str()) == (*client, *what))
+    };
+    let missing = IN_EVERY_RUN.iter().filter(|row| !is_left(row));
+    missing.map(|(client, what)| format!("the run left no row of {client}, {what}")).collect()
+}
+
 /// The rows of the run, in the order of their clients.
 fn rows() -> io::Result<Vec<String>> {
     let mut rows = Vec::new();
@@ -186,7 +218,9 @@ fn write(command: &str) -> io::Result<()> {
 }
 
 fn check() -> io::Result<()> {
-    let wrong = wrong(&fs::read_to_string(repository().join(DOCUMENT))?, &rows()?);
+    let rows = rows()?;
+    let mut wrong = wrong(&fs::read_to_string(repository().join(DOCUMENT))?, &rows);
+    wrong.extend(not_left(rows.iter().map(String::as_str)));
     if wrong.is_empty() {
         return Ok(());
     }
@@ -275,5 +309,13 @@ mod tests {
     fn the_document_is_in_this_form() {
         let document = fs::read_to_string(repository().join(DOCUMENT)).expect("the document");
         assert_eq!(wrong(&document, &[]), [""; 0]);
+        assert_eq!(not_left(document.lines()), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_without_its_rows_is_found() {
+        assert_eq!(not_left(std::iter::empty()).len(), IN_EVERY_RUN.len());
+        let row = "| kazoo | 2.11.0 | its own test suite | 1 of 1 | 1 of 1 | |";
+        assert_eq!(not_left([row].into_iter()).len(), IN_EVERY_RUN.len() - 1);
     }
 }
