@@ -165,7 +165,11 @@ fn clients() -> PathBuf {
     repository().join("compat-tests/clients")
 }
 
-pub(crate) fn read(path: &Path) -> String {
+/// The text of a file of the repository.
+///
+/// # Panics
+/// If it cannot be read.
+pub fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

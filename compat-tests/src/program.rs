@@ -1,12 +1,14 @@
 //! A program of someone else's, talked to line by line, with deadlines, and never left behind.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// No stock client needs longer for its next line.
 const LINE_DEADLINE: Duration = Duration::from_secs(40);
@@ -135,23 +137,30 @@ impl Program {
         }
     }
 
-    /// Sends a signal by name to the program and its children.
-    pub fn signal(&self, name: &str) {
-        let group = format!("-{}", self.child.id());
-        // The shell's own: the program takes a group below 65 for a signal.
-        let kill = ["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, &group];
-        let status = Command::new("sh").args(kill).status();
-        assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to group {group}");
+    /// Sends a signal to the program and its children.
+    pub fn signal(&self, signal: Signal) {
+        if let Err(error) = signal_group(&self.child, signal) {
+            panic!("cannot send {signal:?} to group {}: {error}", self.child.id());
+        }
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.signal("KILL");
+            self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
     }
+}
+
+/// Sends a signal to all that a child has started and left, the child among them if it still runs:
+/// it was started in a process group of its own.
+///
+/// # Errors
+/// If there is nobody.
+pub fn signal_group(child: &Child, signal: Signal) -> io::Result<()> {
+    Ok(kill_process_group(Pid::from_child(child), signal)?)
 }
 
 /// The last lines of a log file.

@@ -1,5 +1,13 @@
 //! Chance from a seed: the same on every machine and in every version of every crate.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A seed of six digits at most from the clock, for a run that is given none.
+pub fn seed_of_now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| now.as_secs() % 1_000_000)
+}
+
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);

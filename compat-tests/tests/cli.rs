@@ -7,8 +7,8 @@ use std::thread;
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{
-    Kind, Program, Server, Transcript, classpath, ferrokeeper, four_letter_words, free_port,
-    python, repository,
+    Kind, Program, Server, Signal, Transcript, classpath, ferrokeeper, four_letter_words,
+    free_port, python, repository,
 };
 use serde_json::Value;
 
@@ -219,7 +219,7 @@ fn watch_shows_every_change_and_goes_on_after_a_restart() {
     client.call(op::CREATE, &create("/a/c")).expect("a reply");
     let event = next();
     assert_eq!((&event["kind"], &event["path"]), (&"NodeCreated".into(), &"/a/c".into()));
-    watch.signal("INT");
+    watch.signal(Signal::INT);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn watch_goes_on_with_a_new_session_when_the_first_one_has_expired() {
     let create = request::create("/a", None, mode::PERSISTENT);
     client.call(op::CREATE, &create).expect("a reply");
     until("kind", "NodeChildrenChanged");
-    watch.signal("INT");
+    watch.signal(Signal::INT);
 }
 
 #[test]

@@ -14,7 +14,7 @@
 use std::fs;
 use std::thread;
 
-use compat_tests::{Program, classpath, ferrokeeper, repository};
+use compat_tests::{Program, Signal, classpath, ferrokeeper, repository};
 
 use crate::stage::{SESSION, Stage};
 
@@ -192,7 +192,7 @@ impl Talk<'_> {
             }
             "@drop" => {
                 let client = self.client.take().expect("a client runs");
-                client.signal("KILL");
+                client.signal(Signal::KILL);
                 client.finish();
             }
             "@open" => {

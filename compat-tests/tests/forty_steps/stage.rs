@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, Program, Server, four_letter_words};
+use compat_tests::{Kind, Program, Server, Signal, four_letter_words};
 
 /// The longest session timeout that the stage's server grants: clients ask for more.
 pub(crate) const SESSION: i32 = 20_000;
@@ -39,14 +39,14 @@ impl Stage {
     /// Stops and starts the server while `client` is frozen; meanwhile someone else changes
     /// `path`, so that the client's watch there must be answered by its setWatches.
     pub(crate) fn restart(&mut self, client: &Program, path: &str) {
-        client.signal("STOP");
+        client.signal(Signal::STOP);
         self.server.stop();
         self.server.restart();
         let mut other = self.server.connect(SESSION);
         let reply = other.call(op::SET_DATA, &request::set_data(path, b"missed", -1));
         assert_eq!(reply.expect("an answer").err, 0, "set {path}");
         other.close().expect("the other session closes");
-        client.signal("CONT");
+        client.signal(Signal::CONT);
     }
 
     /// Ends the server without a warning and starts it again.

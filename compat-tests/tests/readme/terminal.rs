@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use compat_tests::{Program, ferrokeeper, python, skipped};
+use compat_tests::{Program, Signal, ferrokeeper, python, skipped};
 use tempfile::TempDir;
 
 /// Set for the test that runs inside.
@@ -122,7 +122,7 @@ impl Terminals {
     /// Ends the program that was started last, as Ctrl-C does.
     pub(crate) fn interrupt(&mut self) -> bool {
         let (_, program) = self.running.pop().expect("a program that runs");
-        program.signal("INT");
+        program.signal(Signal::INT);
         program.finish().0
     }
 
