@@ -26,6 +26,11 @@ impl Dice {
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
+
+    /// Takes one out of them, while there are any.
+    pub(crate) fn take<T>(&mut self, all: &mut Vec<T>) -> Option<T> {
+        (!all.is_empty()).then(|| all.swap_remove(self.below(all.len() as u64) as usize))
+    }
 }
 
 /// One of them; servers are numbered from 1.
@@ -88,6 +93,16 @@ impl Fault {
     pub(crate) fn name(&self) -> String {
         let text = format!("{self:?}");
         text.chars().take_while(char::is_ascii_alphanumeric).collect()
+    }
+
+    /// One of this kind.
+    pub(crate) fn named(name: &str, dice: &mut Dice, leader: Option<u8>) -> Self {
+        loop {
+            let fault = Self::any(dice, leader);
+            if fault.name() == name {
+                return fault;
+            }
+        }
     }
 
     /// Any of them; every second one hits the leader, if it hits a single server.
@@ -225,5 +240,20 @@ impl Fault {
             _ => (),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_that_is_needed_can_be_had() {
+        let mut dice = Dice::new(7);
+        let mut needed = crate::NEEDED.to_vec();
+        while let Some(name) = dice.take(&mut needed) {
+            assert_eq!(Fault::named(name, &mut dice, Some(1)).name(), name);
+        }
+        assert_eq!(needed.len(), 0);
     }
 }

@@ -33,6 +33,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use compat_tests::Kind;
+use compat_tests::random::seed_of_now;
 
 use crate::checker::{Allowance, violations};
 use crate::faults::{Dice, Fault};
@@ -43,7 +44,9 @@ use crate::world::{CLIENTS, World};
 const FEW: usize = 10;
 /// In so many minutes there are as many of the rare ones, too.
 const LONG: f64 = 20.0;
-/// What goes wrong in each run of so many minutes.
+/// In so many minutes all that is needed goes wrong, however long each fault takes.
+const ENOUGH: f64 = 5.0;
+/// What goes wrong first in each run, once each, in an order that the seed decides.
 const NEEDED: [&str; 6] = ["Alone", "AllApart", "Copied", "Emptied", "Killed", "Stopped"];
 /// Set in the namespaces.
 const INSIDE: &str = "CHAOS_INSIDE";
@@ -96,11 +99,6 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
     Ok(plan)
 }
 
-fn seed_of_now() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_secs() % 1_000_000)
-}
-
 /// Runs this program again in namespaces that end with it.
 fn go_inside(seed: u64) -> Result<bool, Box<dyn Error>> {
     let status = Command::new("setpriv")
@@ -141,14 +139,19 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
 /// How often there was each fault.
 type Faults = BTreeMap<String, usize>;
 
-/// One fault after the other, sometimes two at a time, with quiet between them.
+/// One fault after the other, sometimes two at a time, with quiet between them. Those that are
+/// needed come first.
 fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<Faults, Box<dyn Error>> {
     let mut count = Faults::new();
     let mut dice = Dice::new(seed);
+    let mut needed = NEEDED.to_vec();
     let end = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
     while Instant::now() < end {
         let leader = world.leader();
-        let mut faults = vec![Fault::any(&mut dice, leader)];
+        let mut faults = vec![match dice.take(&mut needed) {
+            Some(name) => Fault::named(name, &mut dice, leader),
+            None => Fault::any(&mut dice, leader),
+        }];
         if dice.below(4) == 0 {
             faults.push(Fault::any(&mut dice, leader));
         }
@@ -230,7 +233,7 @@ fn judge(
     ];
     let few = least.into_iter().filter(|(_, count)| *count < FEW);
     found.extend(few.map(|(what, count)| format!("hardly any {what}: {count}")));
-    let absent = NEEDED.into_iter().filter(|name| minutes >= LONG && !faults.contains_key(*name));
+    let absent = NEEDED.into_iter().filter(|name| minutes >= ENOUGH && !faults.contains_key(*name));
     found.extend(absent.map(|name| format!("nothing of the kind {name} went wrong")));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let stale_sync = kind != Kind::Ferrokeeper;

@@ -109,6 +109,11 @@ impl Member {
         Ok(())
     }
 
+    /// Whether it may end by itself, and with any status.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.has_met_full_disk || self.kind != Kind::Ferrokeeper
+    }
+
     /// Ends it by SIGKILL; how it ended, if it was there.
     pub(crate) fn kill(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };

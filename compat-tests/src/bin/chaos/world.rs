@@ -46,7 +46,7 @@ pub(crate) struct World {
     kazoo: Option<Program>,
     curator: Option<Program>,
     copy: Option<Member>,
-    /// What copies did that none may do, and servers that ended for no reason.
+    /// What copies did that none may do, and servers that ended for no reason, or not well.
     found: Vec<String>,
     timeline: Timeline,
     folder: PathBuf,
@@ -192,20 +192,13 @@ impl World {
         }
         // One that another fault has stopped ends when it goes on; systemd sends both, too.
         self.wake(server);
-        let member = self.member(server);
-        if let Some(mut child) = member.child.take() {
-            let deadline = Instant::now() + DEADLINE;
-            while child.try_wait()?.is_none() {
-                if Instant::now() > deadline {
-                    member.child = Some(child);
-                    return Err(io::Error::other(format!(
-                        "server {server} does not end on SIGTERM"
-                    )));
-                }
-                thread::sleep(BETWEEN_LOOKS);
-            }
+        if let Some(status) = self.ended(server)?
+            && !status.success()
+            && !self.member(server).is_excused()
+        {
+            self.found.push(format!("server {server} ended on SIGTERM, but not well: {status}"));
         }
-        member.start()?;
+        self.member(server).start()?;
         // The next one only once this one serves, as one does it; unless something else keeps it
         // from that.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -213,6 +206,21 @@ impl World {
             thread::sleep(BETWEEN_LOOKS);
         }
         Ok(())
+    }
+
+    /// Waits until a server has ended that was told to; how it ended, if it was there.
+    fn ended(&mut self, server: u8) -> io::Result<Option<ExitStatus>> {
+        let member = self.member(server);
+        let Some(child) = &mut member.child else { return Ok(None) };
+        let deadline = Instant::now() + DEADLINE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait()? {
+                member.child = None;
+                return Ok(Some(status));
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(io::Error::other(format!("server {server} does not end on SIGTERM")))
     }
 
     /// SIGSTOP. It may have been killed by another fault.
@@ -286,7 +294,7 @@ impl World {
     fn has_ended(&mut self, server: u8, status: ExitStatus) {
         let member = self.member(server);
         member.ended_by_itself += 1;
-        let is_excused = member.has_met_full_disk || member.kind != Kind::Ferrokeeper;
+        let is_excused = member.is_excused();
         let said = format!("server {server} ended by itself: {status}");
         crate::say(&said);
         if !is_excused {
