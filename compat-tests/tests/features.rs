@@ -2,26 +2,24 @@
 //! bring it. The faults of the rows are those of the sources.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::process::Command;
 
 use compat_tests::features::{self, Row};
-use compat_tests::named_test::{CargoTest, has_part, source_of};
-use compat_tests::repository;
+use compat_tests::named_test::{CargoTest, has_part, read, source_of};
+use compat_tests::{ferrokeeper, repository, run_the_release};
 
 const ROWS: usize = 180;
 
 /// What is still to come.
 const LATER: [&str; 5] = ["admin", "clients", "ensemble", "sasl", "tls"];
 
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 fn check(row: &Row) -> Result<(), String> {
     let (test, part) = (row.get("test"), row.get("part"));
     if row.contains_key("fault") && test.is_none_or(|test| test.starts_with("kazoo-suite ")) {
         return Err("a fault without a test that is run with it".into());
+    }
+    if row.contains_key("says") && (part.is_some() || !row.contains_key("fault")) {
+        return Err("what a fault makes a test say, without a fault or beside a part".into());
     }
     match (test.map(String::as_str), row.get("later")) {
         (Some(_), Some(_)) | (None, None) => Err("either test or later".into()),
@@ -69,7 +67,7 @@ fn every_feature_has_a_test_or_a_name_for_later() {
         wrong.push(format!("{} rows, not 1 to {ROWS} each once: {stray:?}", numbers.len()));
     }
     for row in &rows {
-        let known = ["number", "feature", "test", "part", "fault", "later"];
+        let known = ["number", "feature", "test", "part", "fault", "says", "later"];
         if let Some(key) = row.keys().find(|key| !known.contains(&key.as_str())) {
             wrong.push(format!("row {:?}: unknown key {key}", row.get("number")));
         }
@@ -102,6 +100,24 @@ fn each_fault_stands_once_in_the_sources_and_once_here() {
     assert!(times.is_empty(), "how often in src/, and how often in features.toml: {times:?}");
 }
 
+/// The server that users get reads no name of a fault.
+#[test]
+fn no_fault_can_be_planted_in_a_release() {
+    let has_it = || {
+        let mut grep = Command::new("grep");
+        grep.args(["--quiet", "--text", "--fixed-strings", "FERROKEEPER_PLANTED"]);
+        match grep.arg(ferrokeeper()).status().expect("grep runs").code() {
+            Some(0) => true,
+            Some(1) => false,
+            other => panic!("grep ended with {other:?}"),
+        }
+    };
+    let is_chosen = std::env::var_os("FERROKEEPER_BIN").is_some();
+    assert!(is_chosen || has_it(), "what cargo builds for tests has it");
+    run_the_release();
+    assert!(!has_it(), "{}", ferrokeeper().display());
+}
+
 #[test]
 fn what_does_not_exist_is_found_out() {
     let row = |pairs: &[(&str, &str)]| {
@@ -122,6 +138,8 @@ fn what_does_not_exist_is_found_out() {
         row(&[("test", "kazoo-suite test_client.py::TestReconfig::test_bad_input")]),
         row(&[("test", "curator nothing")]),
         row(&[("later", "tls"), ("fault", "any")]),
+        row(&[("test", good), ("says", "any")]),
+        row(&[("test", good), part, ("fault", "any"), ("says", "any")]),
         row(&[
             ("test", "kazoo-suite test_client.py::TestClient::test_create_stat"),
             ("fault", "any"),

@@ -7,7 +7,8 @@
 //!
 //! It takes all rows that have a fault, or with `--rows` N of them by chance; a seed repeats the
 //! choice. A row is as it is meant to be if its test ran and failed, and if what failed is the
-//! row's part. What a test printed is kept in `target/planted`, in a file for each fault.
+//! row's part, or the test printed what the row `says`. What a test printed is kept in
+//! `target/planted`, in a file for each fault.
 
 use std::env;
 use std::error::Error;
@@ -23,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use compat_tests::features::{self, Row};
 use compat_tests::named_test::{CargoTest, steps_with};
-use compat_tests::random::Random;
-use compat_tests::repository;
+use compat_tests::random::{Random, seed_of_now};
+use compat_tests::{Signal, repository, signal_group};
 
 /// How long a test may take with its fault.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -33,6 +34,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const RECIPES: &str = "compat-tests::curator::recipes";
 /// How a test of recipes names those that do not hold.
 const NOT_HELD: &str = "not ok: ";
+/// What a test says that could not do its work. Only rows that name nothing need it: what others
+/// name is not said then.
+const NOT_DONE: [&str; 3] = ["is missing:", "nothing is skipped", "Address already in use"];
 /// The most that is shown of what failed instead.
 const SHOWN: usize = 3;
 
@@ -46,9 +50,10 @@ struct Plan {
 /// What is to stand in the output of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Named {
-    /// The row has no part.
+    /// The row names nothing.
     Nothing,
-    /// One of these: the part, or a step of a script that has it as a line.
+    /// One of these: the part, or a step of a script that has it as a line; or what the test says
+    /// of this fault.
     Part(Vec<String>),
     /// A recipe, among those that do not hold.
     Recipe(String),
@@ -123,11 +128,6 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
     Ok(plan)
 }
 
-fn seed_of_now() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_secs() % 1_000_000)
-}
-
 /// Runs the rows; whether each test noticed its fault.
 fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     let mut cases = cases(&features::all())?;
@@ -179,14 +179,15 @@ fn cases(rows: &[Row]) -> Result<Vec<Case>, String> {
                 |key: &str| row.get(key).ok_or_else(|| format!("{fault}: its row has no {key}"));
             let test = key("test")?;
             let recipe = test.strip_prefix("curator ");
-            let named = match (recipe, row.get("part")) {
-                (Some(recipe), _) => Named::Recipe(recipe.to_owned()),
-                (None, Some(part)) => {
+            let named = match (recipe, row.get("part"), row.get("says")) {
+                (Some(recipe), ..) => Named::Recipe(recipe.to_owned()),
+                (None, Some(part), _) => {
                     let mut names = steps_with(part);
                     names.insert(0, part.clone());
                     Named::Part(names)
                 }
-                (None, None) => Named::Nothing,
+                (None, None, Some(says)) => Named::Part(vec![says.clone()]),
+                (None, None, None) => Named::Nothing,
             };
             Ok(Case {
                 number: key("number")?.parse().map_err(|_| format!("{fault}: no number"))?,
@@ -266,11 +267,8 @@ fn run_to_end(command: &mut Command) -> io::Result<Option<ExitStatus>> {
         thread::sleep(BETWEEN_LOOKS);
         status = child.try_wait()?;
     }
-    // Servers of a test that has failed, too. The shell's own kill: the program takes a group below
-    // 65 for a signal.
-    let group = format!("-{}", child.id());
-    let kill = ["-c", "kill -s KILL -- \"$1\"", "sh", &group];
-    Command::new("sh").args(kill).stderr(Stdio::null()).status()?;
+    // Servers of a test that has failed, too. Mostly there is nobody.
+    let _ = signal_group(&child, Signal::KILL);
     if status.is_none() {
         child.wait()?;
     }
@@ -287,6 +285,9 @@ fn judged(case: &Case, succeeded: bool, output: &str) -> Verdict {
         return Verdict::Passed;
     }
     if succeeded || !has_line("test result: FAILED. 0 passed; 1 failed") {
+        return Verdict::NotRun;
+    }
+    if case.named == Named::Nothing && NOT_DONE.iter().any(|said| output.contains(said)) {
         return Verdict::NotRun;
     }
     let is_named = match &case.named {
@@ -370,6 +371,8 @@ mod tests {
         let nothing = "test result: ok. 0 passed; 0 failed; 0 ignored; 9 filtered out";
         assert_eq!(judged(&case, true, nothing), Verdict::NotRun);
         assert_eq!(judged(&case, false, "error: could not compile"), Verdict::NotRun);
+        let lacking = format!("x.jar is missing: scripts/test installs its package\n{FAILED}");
+        assert_eq!(judged(&case, false, &lacking), Verdict::NotRun);
     }
 
     #[test]
