@@ -1,6 +1,7 @@
 //! Watches: an event before the data that it tells of, in the order of the changes, each once.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, mode, op};
@@ -13,6 +14,8 @@ const CREATED: i32 = 1;
 const DELETED: i32 = 2;
 const DATA_CHANGED: i32 = 3;
 const CHILDREN_CHANGED: i32 = 4;
+/// The load changes something by then, also on a machine whose disk hangs for seconds.
+const NEWS: Duration = Duration::from_secs(60);
 /// addWatch's mode for a znode and everything below.
 const RECURSIVE: i32 = 1;
 
@@ -27,7 +30,9 @@ fn event_before_the_news(
 ) {
     assert_eq!(client.events, [], "no event without a watch");
     let watched = newest(&ask(client, read, &request::path_watch(path, true)).stat());
+    let deadline = Instant::now() + NEWS;
     let now = loop {
+        assert!(Instant::now() < deadline, "{path} changes no more: has the load ended?");
         let now = newest(&ask(client, read, &request::path_watch(path, false)).stat());
         if now != watched {
             break now;

@@ -27,12 +27,11 @@ enum Wish {
 }
 
 /// By their first lines. Any other block runs to its end.
-const README: [(&str, Wish); 7] = [
+const README: [(&str, Wish); 6] = [
     (
         "cargo run --release -- server",
         Wish::NotRun("builds; the binary that is there serves further below"),
     ),
-    ("scripts/test", Wish::NotRun("runs this test, too")),
     (
         "cargo build --release",
         Wish::NotRun("takes minutes; the binary that is there is on the PATH"),

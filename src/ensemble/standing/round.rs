@@ -422,11 +422,11 @@ impl Round<'_> {
     /// before the ensemble has begun. Where it may not accept because somebody is silent, a seat is
     /// all that it can have.
     pub(super) fn needs_no_founder(&self, ensemble: u64) -> bool {
-        self.may_go_aside() && (self.has_begun(ensemble) || self.accepts().is_none())
+        self.may_go_aside() && (self.knows_begun(ensemble) || self.accepts().is_none())
     }
 
     /// Whether a member of this ensemble says that it has begun.
-    pub(super) fn has_begun(&self, ensemble: u64) -> bool {
+    pub(super) fn knows_begun(&self, ensemble: u64) -> bool {
         self.begun().any(|(begun, _)| begun == ensemble)
     }
 

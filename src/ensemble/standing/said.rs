@@ -208,7 +208,7 @@ impl Round<'_> {
         let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(of.0);
         match accepts {
             Some(_) if tries_seat => self.lacks_seat(server, of),
-            Some(_) if is_late && self.has_to_show() && self.has_begun(of.0) => format!(
+            Some(_) if is_late && self.has_to_show() && self.knows_begun(of.0) => format!(
                 "server {server} founded an ensemble that has begun. It still asks this server to \
                  join, which this server does if its own data is older. If this lasts, this server \
                  has data that the ensemble does not have: find out which is right. If the data of \
