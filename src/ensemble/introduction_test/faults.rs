@@ -6,7 +6,7 @@ use super::server::{Server, Volume, open};
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::engine::session::SessionId;
-use crate::storage::sim::{Fault, SimDisk};
+use crate::storage::sim::Fault;
 
 /// The fault after which a directory is empty.
 const EMPTIES: u64 = 11;
@@ -90,8 +90,7 @@ impl World {
         self.end(at, true);
         let number = self.number();
         let server = &mut self.servers[at];
-        server.volumes[server.mounted] =
-            Volume { disk: SimDisk::default(), number, belongs: None, founds: false };
+        server.volumes[server.mounted] = Volume::empty(number);
         server.has_kept = false;
         server.has_ended = false;
         server.is_marked = false;
@@ -102,7 +101,8 @@ impl World {
     /// The server's own disk is there from its next process on, and what was written meanwhile is
     /// not. Not where an ensemble counts on that.
     pub(super) fn mount(&mut self, at: usize) {
-        if self.servers[at].volume().belongs.is_some() {
+        let volume = self.servers[at].volume();
+        if volume.belongs.is_some() || volume.has_left {
             if !self.may_lose(at) {
                 return;
             }
@@ -129,12 +129,19 @@ impl World {
         if let Some(running) = running {
             let database = running.member.replica().shared();
             let has = |zxid: &i64| database.sessions().contains_key(&SessionId(*zxid));
-            if self.checks.kept.iter().all(has) {
+            // What has come from a founder is in memory before it is on the disk.
+            let directory = server.process.as_ref().map(|process| &process.directory);
+            let state = directory.map(|directory| RaftStateFile::look(directory));
+            let has_come = |state: &RaftState| state.commit >= state.base && !state.clears;
+            let is_on_disk = matches!(state, Some(Ok(Some(state))) if has_come(&state));
+            if is_on_disk && self.checks.kept.iter().all(has) {
                 return true;
             }
         }
         let Ok(directory) = open(&server.volumes[0].disk.fork()) else { return false };
-        server.has_kept
+        // A disk that is not mounted may stay so.
+        server.mounted == 0
+            && server.has_kept
             && match RaftStateFile::look(&directory) {
                 Ok(None) => true,
                 // It goes aside when the base of the ensemble has come to its disk.

@@ -9,7 +9,7 @@ use super::history;
 use super::server::{Process, Server, Volume, ensemble, open};
 use super::*;
 use crate::ensemble::{PeerMessage, SnapshotStatus};
-use crate::storage::sim::{Dice, Fault, SimDisk};
+use crate::storage::sim::{Dice, Fault};
 use crate::storage::{Whose, whose};
 
 /// In milliseconds: how long the faults go on, and for how long an ensemble that can be founded may
@@ -135,9 +135,7 @@ impl World {
         let (left, kept) = history::draw(&mut dice, count);
         let are_strict = dice.below(4) == 0;
         let servers = left.iter().enumerate().map(|(at, left)| {
-            let volume =
-                |number| Volume { disk: SimDisk::default(), number, belongs: None, founds: false };
-            let volumes = [volume(2 * at as u64 + 1), volume(2 * at as u64 + 2)];
+            let volumes = [1, 2].map(|number| Volume::empty(2 * at as u64 + number));
             history::write(&volumes[0].disk, left, &mut dice);
             // It is not mounted yet.
             let may_begin = !are_strict || dice.coin();
