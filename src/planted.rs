@@ -2,8 +2,8 @@
 //!
 //! Each stands in one place, as a condition. `compat-tests/features.toml` has the name of a
 //! feature's mistake, and the program `planted` of `compat-tests` runs the feature's test with it.
-//! The name is read once. Never is there anything of it in a release: nothing is read there, and
-//! each condition is a constant. Imports nothing.
+//! The name is read once. A release build has none of it: no variable is read, and each condition
+//! is the constant `false`. Imports nothing.
 
 #[cfg(debug_assertions)]
 use std::sync::OnceLock;

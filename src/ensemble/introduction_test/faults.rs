@@ -125,15 +125,14 @@ impl World {
     /// Whether a directory holds what must not be lost, in its place.
     fn holds(&self, at: usize) -> bool {
         let server = &self.servers[at];
-        let running = server.process.as_ref().and_then(|process| process.running.as_ref());
-        if let Some(running) = running {
+        if let Some(process) = &server.process
+            && let Some(running) = &process.running
+        {
             let database = running.member.replica().shared();
             let has = |zxid: &i64| database.sessions().contains_key(&SessionId(*zxid));
             // What has come from a founder is in memory before it is on the disk.
-            let directory = server.process.as_ref().map(|process| &process.directory);
-            let state = directory.map(|directory| RaftStateFile::look(directory));
-            let has_come = |state: &RaftState| state.commit >= state.base && !state.clears;
-            let is_on_disk = matches!(state, Some(Ok(Some(state))) if has_come(&state));
+            let is_on_disk = RaftStateFile::look(&process.directory)
+                .is_ok_and(|state| state.is_some_and(|its| its.commit >= its.base && !its.clears));
             if is_on_disk && self.checks.kept.iter().all(has) {
                 return true;
             }

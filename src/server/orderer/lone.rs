@@ -241,7 +241,7 @@ fn snapshot(
     if purges.take_missed() {
         purges.begin(server, None);
     }
-    purges.begin_due(server);
+    purges.begin_due(server, now);
     if goes_on {
         return Duration::ZERO;
     }

@@ -131,8 +131,8 @@ impl Purges {
     }
 
     /// Begins one if none was begun for an interval.
-    pub(super) fn begin_due(&mut self, server: &Server) {
-        if server.clock.monotonic() >= self.due {
+    pub(super) fn begin_due(&mut self, server: &Server, now: Monotonic) {
+        if now >= self.due {
             self.begin(server, None);
         }
     }
