@@ -679,8 +679,7 @@ fn data_of_before_beside_an_ensemble_is_refused_and_kept() {
         server.run();
     }
     until("two of three are an ensemble", || mode(&servers[0]) != "none");
-    servers[2].run();
-    assert_eq!(servers[2].wait().code(), Some(3));
+    assert_eq!(servers[2].run_to_its_end().code(), Some(3));
     let log = servers[2].log();
     assert!(log.contains("belongs to no ensemble, but the other servers belong to one"), "{log}");
     alone(&mut servers[2], |server| {

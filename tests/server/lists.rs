@@ -60,9 +60,8 @@ fn who_was_taken_out_and_is_listed_again_comes_back_by_itself() {
         restart_with(&mut servers[at], |lines| lines.push(line.to_owned()));
         serve(&servers, &[first, other]);
     }
-    servers[gone].run();
     // It is not known there that it was taken out.
-    servers[gone].wait();
+    servers[gone].run_to_its_end();
     until("its log says so", || servers[gone].log().contains("FK0405"));
     let before = fs::read_dir(servers[gone].data().join("version-2")).expect("lists").count();
     servers[gone].run();
@@ -102,8 +101,7 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     let good = servers[wiped].data().join("good");
     fs::rename(&folder, &good).expect("moved");
     fs::rename(&before, &folder).expect("moved");
-    servers[wiped].run();
-    servers[wiped].wait();
+    servers[wiped].run_to_its_end();
     until("its log says so", || servers[wiped].log().contains("FK0405"));
     servers[wiped].run();
     let reason = format!(
@@ -139,8 +137,7 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
     stop(&mut servers[gone]);
     fs::remove_dir_all(&folder).expect("removed");
     fs::rename(&before, &folder).expect("moved");
-    servers[gone].run();
-    servers[gone].wait();
+    servers[gone].run_to_its_end();
     until("its log says so", || servers[gone].log().contains("FK0405"));
     for at in [first, other] {
         stop(&mut servers[at]);

@@ -111,6 +111,12 @@ impl Server {
         self.run_as(command);
     }
 
+    /// Starts what ends by itself, perhaps before it answers anybody, and waits for that.
+    pub(crate) fn run_to_its_end(&mut self) -> ExitStatus {
+        self.child = Some(self.command().spawn().expect("it starts"));
+        self.wait()
+    }
+
     /// Starts and waits until it serves.
     pub(crate) fn run_as(&mut self, mut command: Command) {
         self.child = Some(command.spawn().expect("it starts"));
