@@ -117,6 +117,10 @@ const fn closed(
     Case { name, large: false, population, what: What::Closed { workload, connections, window } }
 }
 
+const fn large(name: &'static str, population: Population, workload: Workload) -> Case {
+    Case { large: true, ..closed(name, population, workload, 16, 32) }
+}
+
 const fn case(name: &'static str, population: Population, what: What) -> Case {
     Case { name, large: false, population, what }
 }
@@ -150,14 +154,12 @@ const fn sized(value_len: usize) -> Population {
 pub(crate) const CASES: &[Case] = &[
     closed("get 16 x 32", SMALL, Workload::Get, 16, 32),
     closed("get 16 x 1", SMALL, Workload::Get, 16, 1),
-    closed("get 10 x 1", SMALL, Workload::Get, 10, 1),
     closed("get 1 x 1", SMALL, Workload::Get, 1, 1),
     closed("exists 16 x 32", SMALL, Workload::Exists, 16, 32),
     closed("children 16 x 32", SMALL, Workload::Children, 16, 32),
     closed("ping 16 x 32", SMALL, Workload::Ping, 16, 32),
     closed("set 16 x 32", SMALL, Workload::Set, 16, 32),
     closed("set 16 x 1", SMALL, Workload::Set, 16, 1),
-    closed("set 10 x 1", SMALL, Workload::Set, 10, 1),
     closed("set 1 x 1", SMALL, Workload::Set, 1, 1),
     closed("mixed 90/10 16 x 32", SMALL, Workload::Mixed, 16, 32),
     closed("multi 16 x 32", SMALL, Workload::Multi, 16, 32),
@@ -187,18 +189,14 @@ pub(crate) const CASES: &[Case] = &[
         32,
     ),
     closed("growth, 1 M children of one parent: create", M1, Workload::Create, 16, 32),
-    closed("growth, 1 k znodes: get", SMALL, Workload::Get, 16, 32),
-    closed("growth, 1 k znodes: set", SMALL, Workload::Set, 16, 32),
-    closed("growth, 1 k znodes: create and delete", SMALL, Workload::Ephemeral, 16, 32),
-    closed("growth, 1 k znodes: create", SMALL, Workload::Create, 16, 32),
     closed("growth, 100 k znodes: get", K100, Workload::Get, 16, 32),
     closed("growth, 100 k znodes: set", K100, Workload::Set, 16, 32),
     closed("growth, 100 k znodes: create and delete", K100, Workload::Ephemeral, 16, 32),
     closed("growth, 100 k znodes: create", K100, Workload::Create, 16, 32),
-    closed("growth, 5 M znodes: get", M5, Workload::Get, 16, 32),
-    closed("growth, 5 M znodes: set", M5, Workload::Set, 16, 32),
-    closed("growth, 5 M znodes: create and delete", M5, Workload::Ephemeral, 16, 32),
-    closed("growth, 5 M znodes: create", M5, Workload::Create, 16, 32),
+    large("growth, 5 M znodes: get", M5, Workload::Get),
+    large("growth, 5 M znodes: set", M5, Workload::Set),
+    large("growth, 5 M znodes: create and delete", M5, Workload::Ephemeral),
+    large("growth, 5 M znodes: create", M5, Workload::Create),
     case("start, 1 M znodes", M1, What::Start { replayed: 99_000 }),
     Case { large: true, ..case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }) },
     case("snapshot, 1 M znodes", M1, What::Snapshot),

@@ -52,11 +52,13 @@ impl Plan {
     }
 }
 
-/// Runs everything; `tell` hears what is going on.
+/// Runs everything; `tell` hears what is going on, and `keep` has what was found so far after each
+/// case: hours of work are not lost with the last minute.
 pub(crate) fn run(
     plan: &Plan,
     programs: &Programs,
     mut tell: impl FnMut(&str),
+    mut keep: impl FnMut(&Findings, &[Failure]) -> io::Result<()>,
 ) -> io::Result<(Findings, Vec<Failure>)> {
     let mut findings = Findings::new();
     let mut failures = Vec::new();
@@ -92,6 +94,7 @@ pub(crate) fn run(
                 for (figure, value) in figures {
                     found.entry(figure).or_default().push(value);
                 }
+                keep(&findings, &failures)?;
             }
         }
     }

@@ -107,7 +107,8 @@ struct Compare {
     /// Everything once, small and short: shows that it runs, measures nothing.
     #[arg(long)]
     quick: bool,
-    /// With the largest cases too: ten million znodes need 16 GB of memory and 20 GB of disk.
+    /// With the largest cases too: five and ten million znodes need 16 GB of memory and
+    /// 20 GB of disk.
     #[arg(long)]
     large: bool,
     /// Without Apache ZooKeeper.
@@ -208,16 +209,20 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     };
     let began = Instant::now();
     let synced = comparison::sync_floor(&programs, spans.measured)?;
-    let (findings, failures) = comparison::run(&plan, &programs, tell)?;
-    let rows = report::rows(&findings, &failures);
     let micros = |quantile| synced.value_at_quantile(quantile) as f64 / 1e3;
-    let run = Run {
+    let mut run = Run {
         machine: Machine::here(&programs.data, [0.5, 0.99, 0.999].map(micros))?,
         command: command_line(),
-        minutes: began.elapsed().as_secs() / 60,
+        minutes: 0,
         rounds: plan.rounds,
-        rows,
+        rows: Vec::new(),
     };
+    let (_, failures) = comparison::run(&plan, &programs, tell, |findings, failures| {
+        run.rows = report::rows(findings, failures);
+        run.minutes = began.elapsed().as_secs() / 60;
+        let Some(path) = &compare.json else { return Ok(()) };
+        fs::write(path, serde_json::to_vec_pretty(&run)?)
+    })?;
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -228,9 +233,6 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         micros(1.0),
         report::table(&run.rows)
     )?;
-    if let Some(path) = compare.json {
-        fs::write(path, serde_json::to_vec_pretty(&run)?)?;
-    }
     if let Some(path) = compare.plot {
         let curves = plot::sweep(&programs, &spans, tell)?;
         plot::draw(Path::new(&path), &curves)?;
