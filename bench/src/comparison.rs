@@ -52,14 +52,14 @@ impl Plan {
     }
 }
 
-/// Runs everything; `tell` hears what is going on, and `keep` has what was found so far after each
-/// case: hours of work are not lost with the last minute.
+/// Runs everything, and returns which cases failed. `tell` hears what is going on; `keep` gets what
+/// was found so far after each case, so that a run that is broken off leaves that.
 pub(crate) fn run(
     plan: &Plan,
     programs: &Programs,
     mut tell: impl FnMut(&str),
     mut keep: impl FnMut(&Findings, &[Failure]) -> io::Result<()>,
-) -> io::Result<(Findings, Vec<Failure>)> {
+) -> io::Result<Vec<Failure>> {
     let mut findings = Findings::new();
     let mut failures = Vec::new();
     let mut contents = Contents::default();
@@ -78,27 +78,27 @@ pub(crate) fn run(
                 } else {
                     shared(*kind, case, plan, programs, sets, &mut running)
                 };
-                let figures = match figures {
-                    Ok(figures) => figures,
+                match figures {
+                    Ok(figures) => {
+                        tell(&line(round, *kind, case.name, &figures));
+                        let found = findings.entry(number).or_default().entry(*kind).or_default();
+                        for (figure, value) in figures {
+                            found.entry(figure).or_default().push(value);
+                        }
+                    }
                     // The others are worth their time.
                     Err(error) => {
                         running = None;
                         let why = one_line(&error);
                         tell(&format!("round {round}, {}, {}: {why}", kind.name(), case.name));
                         failures.push(Failure { case: case.name, kind: *kind, why });
-                        continue;
                     }
-                };
-                tell(&line(round, *kind, case.name, &figures));
-                let found = findings.entry(number).or_default().entry(*kind).or_default();
-                for (figure, value) in figures {
-                    found.entry(figure).or_default().push(value);
                 }
                 keep(&findings, &failures)?;
             }
         }
     }
-    Ok((findings, failures))
+    Ok(failures)
 }
 
 /// What a server must have to serve for a case.
@@ -205,4 +205,44 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 /// The floor of a synced write: `fdatasync` after a small write on the same disk.
 pub(crate) fn sync_floor(programs: &Programs, span: Duration) -> io::Result<Histogram<u64>> {
     floor::sync_latency(&programs.data, span)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::warmth::Steady;
+
+    /// Nothing comes after it that would have it kept.
+    #[test]
+    fn the_failure_of_the_last_case_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let none = PathBuf::from("/nonexistent");
+        let data = folder.path().to_owned();
+        let programs = Programs { ferrokeeper: none.clone(), reference: none, data };
+        let plan = Plan {
+            spans: Spans {
+                warm_up: Duration::ZERO,
+                steady: Steady { step: Duration::ZERO, at_most: Duration::ZERO },
+                measured: Duration::ZERO,
+                open_loop: Duration::ZERO,
+                outages: 1,
+                scale: NonZeroU32::MIN,
+            },
+            rounds: 1,
+            only: vec![SETS.to_owned()],
+            storm: None,
+            large: false,
+            kinds: vec![Kind::Ferrokeeper],
+        };
+        let mut kept = 0;
+        let keep = |_: &Findings, failures: &[Failure]| {
+            kept = failures.len();
+            Ok(())
+        };
+        let failures = run(&plan, &programs, |_| {}, keep).expect("it ends");
+        assert_eq!((failures.len(), kept), (1, 1));
+    }
 }

@@ -217,7 +217,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         rounds: plan.rounds,
         rows: Vec::new(),
     };
-    let (_, failures) = comparison::run(&plan, &programs, tell, |findings, failures| {
+    let failures = comparison::run(&plan, &programs, tell, |findings, failures| {
         run.rows = report::rows(findings, failures);
         run.minutes = began.elapsed().as_secs() / 60;
         let Some(path) = &compare.json else { return Ok(()) };
