@@ -13,7 +13,7 @@ use jute::CreateMode;
 
 use crate::client::{Client, DEADLINE, create, set, until};
 use crate::ensemble::{Patient, leader, mode};
-use crate::process::{Server, end_of, free_port};
+use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 10_000;
 /// The place of the server whose directory is copied; it follows.
@@ -150,15 +150,10 @@ fn says(server: &Server, what: &str) {
 }
 
 /// Starts a copy that is refused for good. Gives what it said.
-fn ends(copy: &Server, id: &str) -> String {
-    let mut child = copy.command().spawn().expect("it starts");
-    let status = end_of(&mut child);
-    if status.is_none() {
-        child.kill().expect("our child");
-        child.wait().expect("our child");
-    }
+fn ends(copy: &mut Server, id: &str) -> String {
+    let status = copy.run_to_its_end();
     let log = copy.log();
-    assert!(status.is_some_and(|status| !status.success()), "{status:?}: {log}");
+    assert!(!status.success(), "{status:?}: {log}");
     assert!(log.contains(id), "{log}");
     log
 }
@@ -254,14 +249,14 @@ fn a_copy_of_before_acknowledged_writes_is_refused_by_name() {
         (0..20).for_each(|number| drop(client.ok(&set("/a", vec![number]))));
         trio.kill_third();
         trio.address.leads_to.store(port, Ordering::Relaxed);
-        let log = ends(&copy, "[FK0410]");
+        let log = ends(&mut copy, "[FK0410]");
         assert!(log.contains("server 3 has an older copy of the data directory"), "{log}");
         let leads = leader(&trio.servers[..AT]);
         says(&trio.servers[leads], "refused: server 3 has an older copy of the data directory");
         // It knows it by itself from then on.
         trio.address.leads_to.store(free_port(), Ordering::Relaxed);
         let before = log.len();
-        let log = ends(&copy, "[FK0410]");
+        let log = ends(&mut copy, "[FK0410]");
         assert!(!log[before..].contains("connected to a server"), "{}", &log[before..]);
         // As it says, it comes back with what the others have.
         trio.address.leads_to.store(port, Ordering::Relaxed);

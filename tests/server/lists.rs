@@ -62,7 +62,8 @@ fn who_was_taken_out_and_is_listed_again_comes_back_by_itself() {
     }
     // It is not known there that it was taken out.
     servers[gone].run_to_its_end();
-    until("its log says so", || servers[gone].log().contains("FK0405"));
+    let log = servers[gone].log();
+    assert!(log.contains("FK0405"), "{log}");
     let before = fs::read_dir(servers[gone].data().join("version-2")).expect("lists").count();
     servers[gone].run();
     until("it follows", || mode(&servers[gone]) == "follower");
@@ -102,7 +103,8 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     fs::rename(&folder, &good).expect("moved");
     fs::rename(&before, &folder).expect("moved");
     servers[wiped].run_to_its_end();
-    until("its log says so", || servers[wiped].log().contains("FK0405"));
+    let log = servers[wiped].log();
+    assert!(log.contains("FK0405"), "{log}");
     servers[wiped].run();
     let reason = format!(
         "this server may already be member {id:#x}, with another data directory: start it with \
@@ -138,7 +140,8 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
     fs::remove_dir_all(&folder).expect("removed");
     fs::rename(&before, &folder).expect("moved");
     servers[gone].run_to_its_end();
-    until("its log says so", || servers[gone].log().contains("FK0405"));
+    let log = servers[gone].log();
+    assert!(log.contains("FK0405"), "{log}");
     for at in [first, other] {
         stop(&mut servers[at]);
         wipe(&servers[at]);
