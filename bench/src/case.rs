@@ -11,8 +11,6 @@ use crate::warmth::Steady;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Left out unless asked for.
-    pub(crate) large: bool,
     pub(crate) population: Population,
     pub(crate) what: What,
 }
@@ -90,6 +88,11 @@ impl What {
 }
 
 impl Case {
+    /// Whether it is left out unless asked for.
+    pub(crate) const fn is_large(&self) -> bool {
+        self.population.keys > M1.keys
+    }
+
     /// Where memory is measured, Apache ZooKeeper has the heap that its script gives.
     pub(crate) const fn heap(&self) -> Heap {
         match self.what {
@@ -103,7 +106,7 @@ const M1: Population = Population { keys: 1_000_000, value_len: 100 };
 const M5: Population = Population { keys: 5_000_000, value_len: 100 };
 const M10: Population = Population { keys: 10_000_000, value_len: 100 };
 const K100: Population = Population { keys: 100_000, value_len: 100 };
-const SMALL: Population = Population { keys: 1_000, value_len: 100 };
+pub(crate) const SMALL: Population = Population { keys: 1_000, value_len: 100 };
 /// Half of what a second has: each of 5,000 connections is heard of.
 pub(crate) const TRICKLE_RATE: f64 = 1.0;
 
@@ -114,15 +117,11 @@ const fn closed(
     connections: u32,
     window: u32,
 ) -> Case {
-    Case { name, large: false, population, what: What::Closed { workload, connections, window } }
-}
-
-const fn large(name: &'static str, population: Population, workload: Workload) -> Case {
-    Case { large: true, ..closed(name, population, workload, 16, 32) }
+    Case { name, population, what: What::Closed { workload, connections, window } }
 }
 
 const fn case(name: &'static str, population: Population, what: What) -> Case {
-    Case { name, large: false, population, what }
+    Case { name, population, what }
 }
 
 const fn ensemble(name: &'static str, population: Population, of: OfEnsemble) -> Case {
@@ -193,12 +192,12 @@ pub(crate) const CASES: &[Case] = &[
     closed("growth, 100 k znodes: set", K100, Workload::Set, 16, 32),
     closed("growth, 100 k znodes: create and delete", K100, Workload::Ephemeral, 16, 32),
     closed("growth, 100 k znodes: create", K100, Workload::Create, 16, 32),
-    large("growth, 5 M znodes: get", M5, Workload::Get),
-    large("growth, 5 M znodes: set", M5, Workload::Set),
-    large("growth, 5 M znodes: create and delete", M5, Workload::Ephemeral),
-    large("growth, 5 M znodes: create", M5, Workload::Create),
+    closed("growth, 5 M znodes: get", M5, Workload::Get, 16, 32),
+    closed("growth, 5 M znodes: set", M5, Workload::Set, 16, 32),
+    closed("growth, 5 M znodes: create and delete", M5, Workload::Ephemeral, 16, 32),
+    closed("growth, 5 M znodes: create", M5, Workload::Create, 16, 32),
     case("start, 1 M znodes", M1, What::Start { replayed: 99_000 }),
-    Case { large: true, ..case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }) },
+    case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }),
     case("snapshot, 1 M znodes", M1, What::Snapshot),
     case("storm, 1,000 operations/s beside it", M1, What::Storm),
     closed_ensemble("ensemble, set 15 x 32", Workload::Set, 15, 32),

@@ -214,13 +214,16 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         machine: Machine::here(&programs.data, [0.5, 0.99, 0.999].map(micros))?,
         command: command_line(),
         minutes: 0,
-        rounds: plan.rounds,
+        rounds: 0,
         rows: Vec::new(),
     };
-    let failures = comparison::run(&plan, &programs, tell, |findings, failures| {
+    // What `page` reads has only ever the whole of a run.
+    let unfinished = compare.json.as_ref().map(|path| path.with_extension("unfinished"));
+    let failed = comparison::run(&plan, &programs, tell, |round, findings, failures| {
         run.rows = report::rows(findings, failures);
+        run.rounds = round;
         run.minutes = began.elapsed().as_secs() / 60;
-        let Some(path) = &compare.json else { return Ok(()) };
+        let Some(path) = &unfinished else { return Ok(()) };
         fs::write(path, serde_json::to_vec_pretty(&run)?)
     })?;
     let mut out = io::stdout().lock();
@@ -233,11 +236,14 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         micros(1.0),
         report::table(&run.rows)
     )?;
+    if let Some((from, to)) = unfinished.zip(compare.json) {
+        fs::rename(from, to)?;
+    }
     if let Some(path) = compare.plot {
         let curves = plot::sweep(&programs, &spans, tell)?;
         plot::draw(Path::new(&path), &curves)?;
     }
-    match failures.len() {
+    match failed {
         0 => Ok(()),
         failed => Err(format!("{failed} cases failed, see the table").into()),
     }

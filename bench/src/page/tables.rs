@@ -144,9 +144,10 @@ const SNAPSHOT: &[Line] = &[
     line("sets a second", SNAPSHOTS, "sets/s", Target::None),
     line("p99.9 without a snapshot, ms", SNAPSHOTS, "p99.9 ms without", Target::None),
     line("p99.9 with one, ms", SNAPSHOTS, "p99.9 ms with", Target::None),
-    line("worst pair: more, ms", SNAPSHOTS, "p99.9 ms more, worst pair", Target::None),
+    line("p99.9 more, worst pair, ms", SNAPSHOTS, "p99.9 ms more, worst pair", Target::None),
     line("maximum without, ms", SNAPSHOTS, "maximum ms without", Target::None),
     line("maximum with one, ms", SNAPSHOTS, "maximum ms with", Target::None),
+    line("maximum more, worst pair, ms", SNAPSHOTS, "maximum ms more, worst pair", Target::None),
     line("a snapshot takes, s", SNAPSHOTS, "s a snapshot takes", Target::None),
     line("peak memory more, worst pair, %", SNAPSHOTS, "VmHWM % more, worst pair", Target::None),
 ];
@@ -166,6 +167,8 @@ const ENSEMBLE: &[Line] = &[
     ),
     line("leader killed (-9): to the next write, p50, ms", KILLED, FIRST, Target::AtMost(100.0)),
     line("the same: worst, ms", KILLED, FIRST_WORST, Target::AtMost(300.0)),
+    line("the same: connections of the other servers cut", KILLED, CUT, Target::None),
+    line("the same: acknowledged writes lost", KILLED, LOST, Target::AtMost(0.0)),
     line(
         "leader ended (SIGTERM): between writes, p50, ms",
         ENDED,
@@ -178,20 +181,12 @@ const ENSEMBLE: &[Line] = &[
         "ms between acknowledged writes, maximum",
         Target::AtMost(20.0),
     ),
-    line(
-        "the same: connections of the other servers cut",
-        ENDED,
-        "connections cut elsewhere",
-        Target::AtMost(0.0),
-    ),
+    line("the same: connections of the other servers cut", ENDED, CUT, Target::AtMost(0.0)),
+    line("the same: acknowledged writes lost", ENDED, LOST, Target::AtMost(0.0)),
     line("leader frozen (SIGSTOP): to the next write, p50, ms", FROZEN, FIRST, Target::None),
     line("the same: worst, ms", FROZEN, FIRST_WORST, Target::AtMost(1_000.0)),
-    line(
-        "the same: acknowledged writes lost",
-        FROZEN,
-        "acknowledged writes lost",
-        Target::AtMost(0.0),
-    ),
+    line("the same: connections of the other servers cut", FROZEN, CUT, Target::None),
+    line("the same: acknowledged writes lost", FROZEN, LOST, Target::AtMost(0.0)),
     line(
         "follower emptied, 1 M znodes: to its first reply, s",
         "ensemble, follower emptied, 1 M znodes",
@@ -213,6 +208,8 @@ const ENDED: &str = "ensemble, leader ended by SIGTERM";
 const FROZEN: &str = "ensemble, leader frozen";
 const FIRST: &str = "ms to the first acknowledged write, p50";
 const FIRST_WORST: &str = "ms to the first acknowledged write, maximum";
+const CUT: &str = "connections cut elsewhere";
+const LOST: &str = "acknowledged writes lost";
 
 const STORM: &str = "storm, 1,000 operations/s beside it";
 /// A victim's p99 may double.
@@ -236,7 +233,7 @@ const README: &[Line] = &[
         Target::None,
     ),
     line("memory with a million znodes, MB", MEMORY, "RSS MB", Target::None),
-    line("leader killed: to the next write, ms", KILLED, FIRST, Target::None),
+    line("leader killed: to the next write, median, ms", KILLED, FIRST, Target::None),
 ];
 
 /// The table of this name, with what of it the run has.
