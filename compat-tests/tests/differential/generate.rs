@@ -194,7 +194,7 @@ impl Generator {
             writes &= op.code() != op::SET_ACL && !leaves_changes(&op) && !is_between(&op);
             ops.push(op);
         }
-        if self.random.chance(3) && !ops.iter().any(is_between) {
+        if self.random.chance(3) && !ops.iter().any(|op| is_between(op) || leaves_changes(op)) {
             ops.push(Op::Bare { code: op::CLOSE_SESSION });
         }
         ops
