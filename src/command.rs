@@ -63,7 +63,7 @@ pub enum Tool {
     Migrate(MigrateCommand),
     /// Explain an error code, an exit code, a key of zoo.cfg or a message id, and say what to do.
     Explain(ExplainArguments),
-    /// Show every second what a running server is doing, as its AdminServer reports it.
+    /// Show what a running server is doing, every second, as its AdminServer reports it.
     Top(TopArguments),
 }
 

@@ -144,7 +144,7 @@ fn what_is_no_adminserver_is_told_in_one_line() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{answer}: {said}");
         assert!(said.starts_with(&format!(
-            "ferrokeeper: [FK0808] cannot ask the AdminServer at {address}: "
+            "ferrokeeper: [FK0808] cannot query the AdminServer at {address}: "
         )));
     }
 }

@@ -294,8 +294,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("version", "", ensemble::version).exactly(0),
     Command::new(
         "watch",
-        "[-r] path # prints each change until Ctrl-C, with -r also of all descendants; not in \
-         zkCli",
+        "[-r] path # prints each change until Ctrl-C, with -r also those of all descendants; not \
+         in zkCli",
         watch::follow,
     )
     .options(&[flag("r", "all descendants too")])

@@ -34,7 +34,8 @@ pub(super) enum CommandError {
     #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
     NotEmpty { path: PathBuf, hint: &'static str },
     #[error(
-        "cannot ask the AdminServer at {server}: {source}; use --server host:port to name another"
+        "cannot query the AdminServer at {server}: {source}; use --server host:port to name \
+         another"
     )]
     Admin { server: String, source: io::Error },
     #[error("{word} is not an error code, exit code, key or message id{}",

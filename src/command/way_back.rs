@@ -434,7 +434,7 @@ impl Report<'_> {
                 "no session is open; which passwords later sessions will get is not known here"
                     .to_owned()
             }
-            (0, _) => "all open sessions have ZooKeeper's, and go on".to_owned(),
+            (0, _) => "all open sessions have ZooKeeper's, and continue".to_owned(),
             (ending, all) => {
                 format!("{ending} of {all} sessions have keyed passwords, and will end")
             }

@@ -14,7 +14,7 @@ FK0502 TOO_MANY_CONNECTIONS
 
 FK0503 AUTHENTICATION_FAILED
 "A client authenticated with a scheme that is not supported here, or without a token."
-"It got -115 AuthFailed and was disconnected. A wrong password with the digest scheme never shows up here: it makes a different identity."
+"It got -115 AuthFailed and was disconnected. A wrong password with the digest scheme never shows up here: it results in a different identity."
 "Only digest and ip are supported, not SASL or X.509. Correct the client."
 
 FK0504 TOO_MANY_IDENTITIES
@@ -29,12 +29,12 @@ FK0505 EVENTS_NOT_READ
 
 FK0506 FRAME_TOO_LONG
 "A client sent a request length that is negative or above `jute.maxbuffer`."
-"It was disconnected; nothing of the request was done."
+"It was disconnected; no part of the request was carried out."
 "A client whose writes are too large should make them smaller; if that is not possible, raise `jute.maxbuffer` on servers and clients. Anything that is not a ZooKeeper client (HTTP, TLS, a scanner) causes this message too."
 
 FK0507 LARGE_REQUESTS_TOO_MANY
 "A large request arrived while other requests in progress already use up `largeRequestMaxBytes`."
-"The client was disconnected; nothing of the request was done."
+"The client was disconnected; no part of the request was carried out."
 "Send fewer large requests at a time, or raise `largeRequestMaxBytes`."
 
 FK0508 TOO_MANY_SESSIONS_AT_ONCE

@@ -150,7 +150,7 @@ FK0229 SESSION_KEY_FILE
 FK0230 NO_DATABASE
 "The directory holds no database, and `db.autocreate` is false."
 "The server does not start. Usually a disk is not mounted or `dataDir` is wrong."
-"Mount the disk or correct the path. Only to begin with an empty tree, create an empty file `initialize` in `dataDir`. The next start uses it up and begins with an empty tree: what this directory is meant to hold is then lost to the server."
+"Mount the disk or correct the path. Only to begin with an empty tree, create an empty file `initialize` in `dataDir`. The next start removes that file and begins with an empty tree: what this directory is meant to hold is then lost to the server."
 
 FK0231 LATER_VERSION
 "A file of the data directory has a format that only a later release knows."

@@ -94,7 +94,7 @@ FK0418 SHORT_SECRET
 
 FK0419 PROCESS_REPLACED
 "Another process was started as this server, with a copy of its data directory, while this one did not answer: it was frozen, or cut off."
-"This process ends as soon as it hears of it. The other one has taken its place, and the ensemble continues."
+"This process ends as soon as it learns of the other one. That one has taken its place, and the ensemble continues."
 "Make sure that only one process runs as this server. The directory that ran last is the only valid one. If the wrong process is running, stop it first; then start with that directory, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again."
 
 FK0421 NOT_AUTHENTICATED
@@ -163,7 +163,7 @@ FK0441 WAITING_FOR_ENSEMBLE
 "The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: THE ENSEMBLE MAY THEN BEGIN WITH AN EMPTY TREE, and earlier data is lost to it. `docs/operations/founding.md`, \"What a server waits for\", has a row for each case."
 
 FK0442 NO_RANDOM_BYTES
-"The system gave no random bytes, which founding an ensemble needs."
+"The system provided no random bytes, which founding an ensemble needs."
 "It is retried; until then the servers do not serve clients."
 "Look at the reason in the line; a container may lack `getrandom`."
 
@@ -275,6 +275,6 @@ FK0481 STATE_TOO_OLD
 FK0482 READ_TOO_OLD
 "A client would have been told something that may be older than `syncLimit` allows: this server or its machine was paused during the read, this server had no answer from the leader and a majority, or it could not apply the log fast enough."
 "The connection in the line was closed after all earlier answers had been sent; its session remains, and the client goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
-"Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
+"Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, raise it, one server at a time: reads may then be older by as much."
 
 }

@@ -90,7 +90,7 @@ FK0338 SNAPSHOT_DRIFTED
 FK0339 LOG_REMOVED
 "The file that the transactions are written to was removed, moved or replaced while the server was running."
 "The server continues in a new file and takes a snapshot at once. Until that snapshot is complete, what the file held is in memory only: if the server ends before that, the next start is refused."
-"Do not stop the server until the AdminServer command `last_snapshot` shows a snapshot taken after this message. Find out who removes files from dataLogDir: old logs are removed by the server itself (`autopurge.purgeInterval`)."
+"Do not stop the server until the AdminServer command `last_snapshot` shows a snapshot taken after this message. Find out what removes files from dataLogDir: the server itself removes old logs (`autopurge.purgeInterval`)."
 
 FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."

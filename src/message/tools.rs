@@ -53,7 +53,7 @@ FK0810 CUT_INSIDE_SNAPSHOT
 "`--inexact` cuts and keeps what the snapshot contains: a state that never existed, like the one that ZooKeeper produces on a start. Or cut at a later zxid."
 
 FK0811 SNAPSHOT_IS_THERE
-"A first snapshot was requested, but there already is a readable snapshot."
+"A first snapshot was requested, but a readable snapshot already exists."
 "Nothing was done; the server can start from it."
 "Nothing."
 
@@ -68,7 +68,7 @@ FK0813 NOT_SERVED_YET
 "Start and stop ferrokeeper on it, check that all is well, then seal."
 
 FK0814 NO_RANDOM_BYTES_FOR_KEY
-"The system gave no random bytes for a session key."
+"The system provided no random bytes for a session key."
 "Nothing was done."
 "Look at the reason in the line; a container may lack `getrandom`."
 

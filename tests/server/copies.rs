@@ -128,10 +128,10 @@ impl Trio {
     fn breaks(&self) -> [usize; 3] {
         let count = |server: &Server, word: &str| server.log().matches(word).count();
         let lost = |server| {
-            count(server, "lost a server of the ensemble peer=3")
+            count(server, "lost the connection to a server of the ensemble peer=3")
                 + count(server, "it has connected again")
         };
-        let others = count(&self.servers[AT], "lost a server of the ensemble");
+        let others = count(&self.servers[AT], "lost the connection to a server of the ensemble");
         [lost(&self.servers[0]), lost(&self.servers[1]), others]
     }
 

@@ -32,9 +32,9 @@ row, `scripts/test` fails; it does not compare the last column.
   that with the record.
 - \"second try\" names the checks that failed at first, and the server on which they did. Where the
   leader is killed, a failed check makes the whole program run again, at most twice. Each run has
-  new servers, whose leader is killed and comes back, and what failed once must hold in a run where
-  it ends after the kill. Of kazoo's suite, failed tests run once more if they are at most five. All
-  other checks run once.
+  new servers, whose leader is killed and comes back, and a check that failed once must hold in a
+  run in which it ends after the kill. In kazoo's suite, failed tests run once more if there are at
+  most five of them. All other checks run once.
 
 ";
 

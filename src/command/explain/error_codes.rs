@@ -89,7 +89,7 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
        "The parent is ephemeral.", "Create it under a persistent \
         znode."),
     row(-110, "NodeExists",
-       "There already is a znode with that name.",
+       "A znode with that name already exists.",
        "It is another client's, \
         or this client's own from before a lost connection; a sequential znode has a unique name."),
     row(-111, "NotEmpty",
@@ -138,7 +138,7 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
     row(-123, "ReconfigDisabled",
        "Reconfig is turned off.",
        "Change the server list in every \
-        zoo.cfg and restart the servers one after the other."),
+        zoo.cfg and restart the servers one at a time."),
     row(-124, "SessionClosedRequireSaslAuth",
        "The connection has not authenticated as the server \
         requires, and is closed.", "Authenticate \

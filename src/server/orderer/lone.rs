@@ -173,7 +173,7 @@ pub(in crate::server) fn synced(server: &Server, took: Duration) {
         tracing::warn!(
             id = %MessageId::SLOW_SYNC,
             ms = millis(took),
-            "syncing the transaction log took a long time; clients wait for it"
+            "syncing the transaction log took a long time; clients waited for it"
         );
     }
 }

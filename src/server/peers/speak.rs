@@ -36,7 +36,11 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 let error = say_all(&common, &peer, called, stream).await;
                 *peer.process.lock() = None;
                 *peer.complaints.lock() = Complaints::default();
-                tracing::info!(peer = server, %error, "lost a server of the ensemble");
+                tracing::info!(
+                    peer = server,
+                    %error,
+                    "lost the connection to a server of the ensemble"
+                );
             }
             Err(error) => {
                 let refused = match Refusal::kind_of(&error) {

@@ -64,8 +64,8 @@ impl Logged {
                     tracing::error!(
                         id = %MessageId::LOG_UNTOLD,
                         %error,
-                        "the disk of the snapshots has no space to write ferrokeeper.logged on the \
-                         disk of dataDir; the transaction log is not affected"
+                        "the disk of the snapshots (dataDir) has no space for ferrokeeper.logged; \
+                         the transaction log is not affected"
                     );
                 }
                 Ok(())
