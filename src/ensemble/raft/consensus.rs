@@ -76,7 +76,7 @@ impl std::fmt::Debug for Consensus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let raft = &self.node.raft;
         f.debug_struct("Consensus")
-            .field("id", &raft.id)
+            .field("id", &format_args!("{:#x}", raft.id))
             .field("term", &raft.term)
             .field("role", &raft.state)
             .finish_non_exhaustive()
