@@ -1,5 +1,7 @@
 //! `snapshot show`, `verify` and `diff`: snapshot files, znode by znode.
 
+mod verify;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -15,17 +17,14 @@ use super::Finding;
 use super::error::CommandError;
 use super::log::writer_name;
 use super::output::Output;
-use super::progress::Progress;
 use super::words::{
     AclEntry, Hex, Instant, Plain, acl_for_people, acl_for_scripts, counted, data_for_people,
     data_for_scripts, is_below,
 };
 use crate::engine::digest;
 use crate::ensemble::wrong_digest;
-use crate::message::MessageId;
 use crate::storage::{
-    self, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer,
-    load_snapshot,
+    self, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -73,7 +72,7 @@ pub struct ShowSnapshot {
 pub(super) fn run(command: &SnapshotCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         SnapshotCommand::Show(arguments) => show(arguments, out),
-        SnapshotCommand::Verify { file, json } => verify(file, *json, out),
+        SnapshotCommand::Verify { file, json } => verify::verify(file, *json, out),
         SnapshotCommand::Diff { a, b, json } => diff(a, b, *json, out),
     }
 }
@@ -382,105 +381,6 @@ fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
             "the digest {said} is that of the tree at its end; the znodes as written give {sum}"
         ),
     }
-}
-
-/// The parents, by which the znodes must make a tree.
-#[derive(Default)]
-struct Verify {
-    known: std::collections::HashSet<Box<str>>,
-}
-
-impl Visit for Verify {
-    fn node(
-        &mut self,
-        path: &str,
-        _node: &SnapshotNode<'_>,
-        _acl: &[Acl<'_>],
-    ) -> Result<(), CommandError> {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let parent = if parent.is_empty() { "/" } else { parent };
-        if path != "/" && !self.known.contains(parent) {
-            return Err(CommandError::Refused(
-                MessageId::SNAPSHOT_NO_TREE,
-                format!(
-                    "{} appears before its parent, so the znodes do not form a tree",
-                    Plain(path)
-                ),
-            ));
-        }
-        if !self.known.insert(path.into()) {
-            return Err(CommandError::Refused(
-                MessageId::SNAPSHOT_NO_TREE,
-                format!("{} appears twice", Plain(path)),
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
-    let progress = Progress::waiting("reading");
-    let read = read(file, true, &mut Verify::default());
-    drop(progress);
-    match read {
-        Ok((id, counts)) => {
-            // One of ZooKeeper holds transactions from its zxid up to this one, in part.
-            let fuzzy = (id.origin == SnapshotOrigin::Java)
-                .then(|| counts.newest.max(counts.digest_zxid.unwrap_or(0)).max(id.zxid));
-            if json {
-                out.json(&json!({
-                    "file": file, "valid": true, "zxid": Hex(id.zxid), "writer": writer(&id),
-                    "znodes": counts.znodes, "sessions": counts.sessions,
-                    "ephemerals": counts.ephemerals,
-                    "data_bytes": counts.data_bytes,
-                    "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
-                    "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
-                }))?;
-                return Ok(Finding::Fine);
-            }
-            out.line(format_args!(
-                "{}: valid, {}, written by {}, {} ({} ephemeral), {} of data, {}",
-                file.display(),
-                Hex(id.zxid),
-                writer(&id),
-                counted(counts.znodes, "znode"),
-                counts.ephemerals,
-                counted(counts.data_bytes, "byte"),
-                counted(counts.sessions, "session"),
-            ))?;
-            out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
-            if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
-                out.line(format_args!(
-                    "  note: written while transactions went on; it contains some of them, up to \
-                     {}",
-                    Hex(newest)
-                ))?;
-            }
-            Ok(Finding::Fine)
-        }
-        Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
-            invalid(file, error.id(), &error.to_string(), json, out)
-        }
-        Err(CommandError::Refused(id, reason)) => invalid(file, id, &reason, json, out),
-        Err(error) => Err(error),
-    }
-}
-
-fn invalid(
-    file: &Path,
-    id: MessageId,
-    reason: &str,
-    json: bool,
-    out: &mut Output,
-) -> Result<Finding, CommandError> {
-    if json {
-        out.json(
-            &json!({ "file": file, "valid": false, "id": id.to_string(), "problem": reason }),
-        )?;
-    } else {
-        out.line(format_args!("{}: NOT VALID: [{id}] {reason}", file.display()))?;
-    }
-    Ok(Finding::Problems)
 }
 
 /// What tells a znode from another of the same path.
