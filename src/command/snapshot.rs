@@ -24,7 +24,7 @@ use super::words::{
 use crate::engine::digest;
 use crate::ensemble::wrong_digest;
 use crate::storage::{
-    self, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
+    self, Loaded, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -33,7 +33,7 @@ pub enum SnapshotCommand {
     /// List the sessions and the znodes, one per line, in the order of the file.
     Show(ShowSnapshot),
     /// Check that every byte is covered by a matching checksum, that the znodes form a tree, and
-    /// that its digest matches them.
+    /// that its digest and its name match them.
     Verify {
         /// The snapshot.
         file: PathBuf,
@@ -114,8 +114,13 @@ impl Counts {
     /// The digest that is of the very znodes of the snapshot, if there is one. One of ZooKeeper
     /// that was written while transactions went on has that of a later instant.
     fn comparable(&self, id: &SnapshotId) -> Option<i64> {
-        self.digest.filter(|_| self.digest_zxid == Some(id.zxid))
+        self.digest.filter(|_| is_exact(id) || self.digest_zxid == Some(id.zxid))
     }
+}
+
+/// Whether it is the tree of one instant: ours are, whatever their names say.
+fn is_exact(id: &SnapshotId) -> bool {
+    id.origin != SnapshotOrigin::Java
 }
 
 /// Reads the snapshot, znode by znode. Where it `is_summed`, one of ours whose digest is not that
@@ -124,7 +129,7 @@ fn read(
     path: &Path,
     is_summed: bool,
     visit: &mut dyn Visit,
-) -> Result<(SnapshotId, Counts), CommandError> {
+) -> Result<(Loaded, Counts), CommandError> {
     let mut reading = Reading {
         visit,
         is_summed,
@@ -133,20 +138,20 @@ fn read(
         counts: Counts::default(),
         failed: None,
     };
-    let loaded = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
+    let zxid = name_zxid(path).unwrap_or(0);
+    let loaded = load_snapshot(&RealDisk, path, zxid, &mut reading);
     match (reading.failed, loaded) {
         (Some(error), _) => Err(error),
-        (None, Ok(loaded)) => Ok((loaded.id, reading.counts)),
+        (None, Ok(loaded)) => Ok((loaded, reading.counts)),
         (None, Err(error)) => Err(error.into()),
     }
 }
 
-/// The zxid of a snapshot is that of its name.
-fn name_zxid(path: &Path) -> i64 {
+/// The zxid of a snapshot is that of its name, where it has such a name.
+fn name_zxid(path: &Path) -> Option<i64> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let zxid =
-        name.strip_prefix("snapshot.").map(|rest| rest.split('.').next().unwrap_or_default());
-    zxid.and_then(|zxid| i64::from_str_radix(zxid, 16).ok()).unwrap_or(0)
+    let zxid = name.strip_prefix("snapshot.")?.split('.').next().unwrap_or_default();
+    i64::from_str_radix(zxid, 16).ok()
 }
 
 struct Reading<'a> {
@@ -221,9 +226,8 @@ impl Replay for Reading<'_> {
         let digest = digest.filter(|digest| digest.version == DIGEST_VERSION);
         self.counts.digest = digest.as_ref().map(|digest| digest.digest);
         self.counts.digest_zxid = digest.map(|digest| digest.zxid);
-        let is_ours = self.id.origin != SnapshotOrigin::Java;
         match self.counts.comparable(&self.id) {
-            Some(said) if self.is_summed && is_ours && said != self.counts.sum => {
+            Some(said) if self.is_summed && is_exact(&self.id) && said != self.counts.sum => {
                 Err(wrong_digest(said, self.counts.sum))
             }
             _ => Ok(()),
@@ -349,7 +353,7 @@ impl Visit for Show<'_> {
 }
 
 fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Finding, CommandError> {
-    let (id, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
+    let (loaded, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
     if arguments.json {
         out.json(&json!({
             "type": "end", "znodes": counts.znodes, "sessions": counts.sessions,
@@ -358,7 +362,7 @@ fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Finding, CommandEr
     } else {
         let (znodes, sessions) =
             (counted(counts.znodes, "znode"), counted(counts.sessions, "session"));
-        let digest = digest_for_people(&id, &counts);
+        let digest = digest_for_people(&loaded.id, &counts);
         out.line(format_args!("# {znodes}, {sessions}; every checksum matches; {digest}"))?;
     }
     Ok(Finding::Fine)
