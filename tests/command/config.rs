@@ -172,6 +172,23 @@ fn what_an_own_line_contradicts_is_said_beside_what_the_list_lacks() {
     assert_eq!((start.code, start.err.matches("ferrokeeper: [FK01").count()), (2, 2));
 }
 
+/// A line of the server list that is ignored leaves a smaller ensemble, or none.
+#[test]
+fn a_misspelt_key_is_said_with_its_line_and_the_likely_one() {
+    let root = tempfile::tempdir().expect("a folder");
+    let file = zoo_cfg(root.path(), "# a comment\ntickTme=2000\nsever.1=a:2888:3888\n");
+    let said = fine(&["config", "check", &file]).out;
+    let warnings: Vec<&str> = said.lines().filter(|line| line.starts_with("WARNING")).collect();
+    let expected = [("tickTme", 4, "tickTime"), ("sever.1", 5, "server.N")].map(|its| {
+        let (written, line, meant) = its;
+        format!(
+            "WARNING    [FK0121] {file}:{line}: unknown key {written} is ignored; did you mean \
+             {meant}?"
+        )
+    });
+    assert_eq!(warnings, expected);
+}
+
 #[test]
 fn the_environment_counts_as_at_a_start() {
     let root = tempfile::tempdir().expect("a folder");
