@@ -241,6 +241,7 @@ impl Thread {
         disk: &Disk,
     ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
+        member.consensus().ends();
         if !member.requests().is_leading() || member.hand_over_to_best().is_none() {
             return Ok(());
         }
