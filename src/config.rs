@@ -58,6 +58,7 @@ pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
 pub use whitelist::FourLetterWords;
 
 use environment::Environment;
+use error::Found;
 use fields::Defaults;
 use properties::Property;
 use settings::{Entry, SetIn, Settings};
@@ -266,26 +267,25 @@ fn judge(
     notes: &mut Vec<Note>,
 ) -> Result<Config, Refusals> {
     let mut refusals = settings.judge(notes);
-    let outcome = loop {
-        let mut of_values = Vec::new();
-        let outcome = Config::from_settings(&settings, defaults, place, &mut of_values);
+    let (outcome, left) = loop {
+        let (mut of_values, mut found) = (Vec::new(), Found::default());
+        let outcome = Config::from_settings(&settings, defaults, place, &mut of_values, &mut found);
+        let outcome = found.take(outcome);
         // The other values are judged as if a bad one was not there.
-        match outcome {
-            Err(error) if error.key_of_bad_value().is_some_and(|key| settings.forget(key)) => {
-                refusals.push(error);
-            }
-            outcome => {
-                notes.append(&mut of_values);
-                break outcome;
-            }
+        let forgotten =
+            |error: &ConfigError| error.key_of_bad_value().is_some_and(|key| settings.forget(key));
+        let (mut bad, left): (Vec<_>, Vec<_>) = found.into_iter().partition(forgotten);
+        if bad.is_empty() {
+            notes.append(&mut of_values);
+            break (outcome, left);
         }
+        refusals.append(&mut bad);
     };
-    let mut refusals = refusals.into_iter();
+    let mut refusals = refusals.into_iter().chain(left);
     match (refusals.next(), outcome) {
-        (None, outcome) => outcome.map_err(|first| Refusals { first, more: Vec::new() }),
-        (Some(first), outcome) => {
-            Err(Refusals { first, more: refusals.chain(outcome.err()).collect() })
-        }
+        (None, Some(config)) => Ok(config),
+        (None, None) => unreachable!("without a refusal there is a configuration"),
+        (Some(first), _) => Err(Refusals { first, more: refusals.collect() }),
     }
 }
 

@@ -85,12 +85,18 @@ pub static SECTIONS: [Section; 8] = [
     tools::SECTION,
 ];
 
-/// The row of an id as somebody types or copies it: in any case, also in its brackets.
+/// The row of an id as somebody types or copies it: in any case, also in its brackets; or of its
+/// number, with or without the zeros in front.
 #[must_use]
 pub fn find(word: &str) -> Option<&'static Message> {
     let word = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).unwrap_or(word);
+    let number = match word.split_at_checked(2) {
+        Some((prefix, number)) if prefix.eq_ignore_ascii_case("FK") => number,
+        _ => word,
+    };
+    let id = format!("FK{number:0>4}");
     let mut all = SECTIONS.iter().flat_map(|section| section.messages);
-    all.find(|message| message.id.0.eq_ignore_ascii_case(word))
+    all.find(|message| message.id.0 == id)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use exit_codes::{EXIT_CODES, ExitCode};
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a
-    /// message (FK0510); without it, all codes and messages.
+    /// message (FK0510, or 510); without it, all codes and messages.
     #[arg(value_name = "CODE|KEY|ID", allow_hyphen_values = true)]
     word: Option<String>,
     /// Print one JSON object per line.

@@ -17,7 +17,7 @@ pub(super) fn change_of(record: &LogRecord<'_>) -> Option<MemberChange> {
 
 /// What becomes of whom.
 fn what(change: MemberChange) -> (&'static str, &'static str, Value) {
-    let member = |id: u64| json!(Hex(id.cast_signed()));
+    let member = |id: u64| json!(Hex::of_member(id));
     match change {
         MemberChange::Seat(asks) => ("seat", "server", server_of(asks).into()),
         MemberChange::Follow(id) => ("follow", "member", member(id)),
@@ -29,7 +29,7 @@ fn what(change: MemberChange) -> (&'static str, &'static str, Value) {
 /// The member that the directory was which asks for a seat.
 fn was(change: MemberChange) -> Option<Hex> {
     match change {
-        MemberChange::Seat(asks) if asks > u64::from(u8::MAX) => Some(Hex(asks.cast_signed())),
+        MemberChange::Seat(asks) if asks > u64::from(u8::MAX) => Some(Hex::of_member(asks)),
         _ => None,
     }
 }

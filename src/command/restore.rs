@@ -40,7 +40,7 @@ pub struct RestoreArguments {
     /// If DIR contains data, move its files into a folder replaced-* next to version-2.
     #[arg(long)]
     replace: bool,
-    /// Only report what would be created.
+    /// Only report what would be created or replaced, or why it would be refused.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object.
@@ -58,6 +58,10 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
     let log_dir = arguments.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
     let target = Target::new(Arc::new(RealDisk), data_dir.clone(), log_dir.clone());
     let has_data = has_data(&target, arguments.replace)?;
+    let there = Place::of_folders(&data_dir, &log_dir).folders()?;
+    if has_data {
+        there.expect_unused()?;
+    }
 
     let zxid_max = match (arguments.to_zxid, arguments.to_time) {
         (Some(zxid), _) => zxid.0,
@@ -77,7 +81,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
         let progress = Progress::waiting("copying");
         // Held until the new data is in its place: no server starts in between.
         let held = match has_data {
-            true => Place::of_folders(&data_dir, &log_dir).folders()?.hold()?,
+            true => there.hold()?,
             false => Vec::new(),
         };
         storage::restore(&source, &examined, &target, &mut |bytes| progress.advance(bytes))?;
@@ -93,7 +97,8 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
 
     let dry_run = arguments.dry_run;
     let data_dir = &data_dir;
-    let report = Report { dry_run, data_dir, manifest, examined, database, left_out, moved };
+    let report =
+        Report { dry_run, has_data, data_dir, manifest, examined, database, left_out, moved };
     match arguments.json {
         true => report.for_scripts(out)?,
         false => report.for_people(out)?,
@@ -118,6 +123,8 @@ fn has_data(target: &Target, replaces: bool) -> Result<bool, CommandError> {
 /// What was done, or would be.
 struct Report<'a> {
     dry_run: bool,
+    /// Whether there was data, which is replaced.
+    has_data: bool,
     data_dir: &'a Path,
     manifest: Option<Manifest>,
     examined: Examined,
@@ -131,6 +138,7 @@ impl Report<'_> {
     fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
         out.json(&json!({
             "done": !self.dry_run,
+            "replaces": self.has_data,
             "verified": self.manifest.is_some(),
             "zxid": Hex(self.examined.last_zxid),
             "last_time": self.examined.last_time.map(Instant),
@@ -143,8 +151,13 @@ impl Report<'_> {
     }
 
     fn for_people(&self, out: &mut Output) -> Result<(), CommandError> {
-        let would = if self.dry_run { "would create" } else { "created" };
-        out.line(format_args!("{would} {}", self.data_dir.display()))?;
+        let did = match (self.has_data, self.dry_run) {
+            (false, true) => "would create",
+            (false, false) => "created",
+            (true, true) => "would replace",
+            (true, false) => "replaced",
+        };
+        out.line(format_args!("{did} {}", self.data_dir.display()))?;
         match &self.manifest {
             Some(manifest) => out.line(format_args!(
                 "backup     taken {}, {} with matching checksums",
@@ -175,10 +188,16 @@ impl Report<'_> {
                 Instant(end)
             ))?;
         }
-        if let Some(moved) = &self.moved {
-            out.line(format_args!("moved      the previous files to {}", moved.display()))?;
+        match &self.moved {
+            Some(moved) => {
+                out.line(format_args!("moved      the previous files to {}", moved.display()))
+            }
+            None if self.has_data => out.line(format_args!(
+                "           the files that are there would be moved to {}/replaced-<time>",
+                self.data_dir.display()
+            )),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! `snapshot show`, `verify` and `diff`: snapshot files, znode by znode.
 
+mod verify;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -15,17 +17,14 @@ use super::Finding;
 use super::error::CommandError;
 use super::log::writer_name;
 use super::output::Output;
-use super::progress::Progress;
 use super::words::{
     AclEntry, Hex, Instant, Plain, acl_for_people, acl_for_scripts, counted, data_for_people,
     data_for_scripts, is_below,
 };
 use crate::engine::digest;
 use crate::ensemble::wrong_digest;
-use crate::message::MessageId;
 use crate::storage::{
-    self, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer,
-    load_snapshot,
+    self, Loaded, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -34,7 +33,7 @@ pub enum SnapshotCommand {
     /// List the sessions and the znodes, one per line, in the order of the file.
     Show(ShowSnapshot),
     /// Check that every byte is covered by a matching checksum, that the znodes form a tree, and
-    /// that its digest matches them.
+    /// that its digest and its name match them.
     Verify {
         /// The snapshot.
         file: PathBuf,
@@ -73,7 +72,7 @@ pub struct ShowSnapshot {
 pub(super) fn run(command: &SnapshotCommand, out: &mut Output) -> Result<Finding, CommandError> {
     match command {
         SnapshotCommand::Show(arguments) => show(arguments, out),
-        SnapshotCommand::Verify { file, json } => verify(file, *json, out),
+        SnapshotCommand::Verify { file, json } => verify::verify(file, *json, out),
         SnapshotCommand::Diff { a, b, json } => diff(a, b, *json, out),
     }
 }
@@ -115,8 +114,13 @@ impl Counts {
     /// The digest that is of the very znodes of the snapshot, if there is one. One of ZooKeeper
     /// that was written while transactions went on has that of a later instant.
     fn comparable(&self, id: &SnapshotId) -> Option<i64> {
-        self.digest.filter(|_| self.digest_zxid == Some(id.zxid))
+        self.digest.filter(|_| is_exact(id) || self.digest_zxid == Some(id.zxid))
     }
+}
+
+/// Whether it is the tree of one instant: ours are, whatever their names say.
+fn is_exact(id: &SnapshotId) -> bool {
+    id.origin != SnapshotOrigin::Java
 }
 
 /// Reads the snapshot, znode by znode. Where it `is_summed`, one of ours whose digest is not that
@@ -125,7 +129,7 @@ fn read(
     path: &Path,
     is_summed: bool,
     visit: &mut dyn Visit,
-) -> Result<(SnapshotId, Counts), CommandError> {
+) -> Result<(Loaded, Counts), CommandError> {
     let mut reading = Reading {
         visit,
         is_summed,
@@ -134,20 +138,20 @@ fn read(
         counts: Counts::default(),
         failed: None,
     };
-    let loaded = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
+    let zxid = name_zxid(path).unwrap_or(0);
+    let loaded = load_snapshot(&RealDisk, path, zxid, &mut reading);
     match (reading.failed, loaded) {
         (Some(error), _) => Err(error),
-        (None, Ok(loaded)) => Ok((loaded.id, reading.counts)),
+        (None, Ok(loaded)) => Ok((loaded, reading.counts)),
         (None, Err(error)) => Err(error.into()),
     }
 }
 
-/// The zxid of a snapshot is that of its name.
-fn name_zxid(path: &Path) -> i64 {
+/// The zxid of a snapshot is that of its name, where it has such a name.
+fn name_zxid(path: &Path) -> Option<i64> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let zxid =
-        name.strip_prefix("snapshot.").map(|rest| rest.split('.').next().unwrap_or_default());
-    zxid.and_then(|zxid| i64::from_str_radix(zxid, 16).ok()).unwrap_or(0)
+    let zxid = name.strip_prefix("snapshot.")?.split('.').next().unwrap_or_default();
+    i64::from_str_radix(zxid, 16).ok()
 }
 
 struct Reading<'a> {
@@ -222,9 +226,8 @@ impl Replay for Reading<'_> {
         let digest = digest.filter(|digest| digest.version == DIGEST_VERSION);
         self.counts.digest = digest.as_ref().map(|digest| digest.digest);
         self.counts.digest_zxid = digest.map(|digest| digest.zxid);
-        let is_ours = self.id.origin != SnapshotOrigin::Java;
         match self.counts.comparable(&self.id) {
-            Some(said) if self.is_summed && is_ours && said != self.counts.sum => {
+            Some(said) if self.is_summed && is_exact(&self.id) && said != self.counts.sum => {
                 Err(wrong_digest(said, self.counts.sum))
             }
             _ => Ok(()),
@@ -350,7 +353,7 @@ impl Visit for Show<'_> {
 }
 
 fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Finding, CommandError> {
-    let (id, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
+    let (loaded, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
     if arguments.json {
         out.json(&json!({
             "type": "end", "znodes": counts.znodes, "sessions": counts.sessions,
@@ -359,7 +362,7 @@ fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Finding, CommandEr
     } else {
         let (znodes, sessions) =
             (counted(counts.znodes, "znode"), counted(counts.sessions, "session"));
-        let digest = digest_for_people(&id, &counts);
+        let digest = digest_for_people(&loaded.id, &counts);
         out.line(format_args!("# {znodes}, {sessions}; every checksum matches; {digest}"))?;
     }
     Ok(Finding::Fine)
@@ -382,105 +385,6 @@ fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
             "the digest {said} is that of the tree at its end; the znodes as written give {sum}"
         ),
     }
-}
-
-/// The parents, by which the znodes must make a tree.
-#[derive(Default)]
-struct Verify {
-    known: std::collections::HashSet<Box<str>>,
-}
-
-impl Visit for Verify {
-    fn node(
-        &mut self,
-        path: &str,
-        _node: &SnapshotNode<'_>,
-        _acl: &[Acl<'_>],
-    ) -> Result<(), CommandError> {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let parent = if parent.is_empty() { "/" } else { parent };
-        if path != "/" && !self.known.contains(parent) {
-            return Err(CommandError::Refused(
-                MessageId::SNAPSHOT_NO_TREE,
-                format!(
-                    "{} appears before its parent, so the znodes do not form a tree",
-                    Plain(path)
-                ),
-            ));
-        }
-        if !self.known.insert(path.into()) {
-            return Err(CommandError::Refused(
-                MessageId::SNAPSHOT_NO_TREE,
-                format!("{} appears twice", Plain(path)),
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Finding, CommandError> {
-    let progress = Progress::waiting("reading");
-    let read = read(file, true, &mut Verify::default());
-    drop(progress);
-    match read {
-        Ok((id, counts)) => {
-            // One of ZooKeeper holds transactions from its zxid up to this one, in part.
-            let fuzzy = (id.origin == SnapshotOrigin::Java)
-                .then(|| counts.newest.max(counts.digest_zxid.unwrap_or(0)).max(id.zxid));
-            if json {
-                out.json(&json!({
-                    "file": file, "valid": true, "zxid": Hex(id.zxid), "writer": writer(&id),
-                    "znodes": counts.znodes, "sessions": counts.sessions,
-                    "ephemerals": counts.ephemerals,
-                    "data_bytes": counts.data_bytes,
-                    "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
-                    "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
-                }))?;
-                return Ok(Finding::Fine);
-            }
-            out.line(format_args!(
-                "{}: valid, {}, written by {}, {} ({} ephemeral), {} of data, {}",
-                file.display(),
-                Hex(id.zxid),
-                writer(&id),
-                counted(counts.znodes, "znode"),
-                counts.ephemerals,
-                counted(counts.data_bytes, "byte"),
-                counted(counts.sessions, "session"),
-            ))?;
-            out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
-            if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
-                out.line(format_args!(
-                    "  note: written while transactions went on; it contains some of them, up to \
-                     {}",
-                    Hex(newest)
-                ))?;
-            }
-            Ok(Finding::Fine)
-        }
-        Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
-            invalid(file, error.id(), &error.to_string(), json, out)
-        }
-        Err(CommandError::Refused(id, reason)) => invalid(file, id, &reason, json, out),
-        Err(error) => Err(error),
-    }
-}
-
-fn invalid(
-    file: &Path,
-    id: MessageId,
-    reason: &str,
-    json: bool,
-    out: &mut Output,
-) -> Result<Finding, CommandError> {
-    if json {
-        out.json(
-            &json!({ "file": file, "valid": false, "id": id.to_string(), "problem": reason }),
-        )?;
-    } else {
-        out.line(format_args!("{}: NOT VALID: [{id}] {reason}", file.display()))?;
-    }
-    Ok(Finding::Problems)
 }
 
 /// What tells a znode from another of the same path.

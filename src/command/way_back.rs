@@ -405,7 +405,7 @@ impl Report<'_> {
             "ttl_znodes": self.ttl.len(),
             "longest_record": data.longest_record,
             "record_max": self.record_max(),
-            "member": self.member.as_ref().map(|state| state.id),
+            "member": self.member.as_ref().map(|state| Hex::of_member(state.id)),
             "current_epoch": self.epochs[0],
             "accepted_epoch": self.epochs[1],
             "keys_only_here": self.keys_only_here(),
@@ -442,8 +442,9 @@ impl Report<'_> {
         out.line(format_args!("passwords  {passwords}"))?;
         if let Some(RaftState { id, members, .. }) = &self.member {
             out.line(format_args!(
-                "member     {id} of an ensemble of {}; what the others have is not known here: \
-                 check each server",
+                "member     {} of an ensemble of {}; what the others have is not known here: check \
+                 each server",
+                Hex::of_member(*id),
                 counted(members.voters.len() as u64, "voter")
             ))?;
         }

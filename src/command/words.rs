@@ -10,9 +10,15 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 /// A zxid or a session id, which ZooKeeper shows in hexadecimal: only with `0x` is it clear what is
-/// meant.
+/// meant. Or the id of a member, of which a reader of JSON would round a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hex(pub(super) i64);
+
+impl Hex {
+    pub(super) const fn of_member(id: u64) -> Self {
+        Self(id.cast_signed())
+    }
+}
 
 impl std::str::FromStr for Hex {
     type Err = String;

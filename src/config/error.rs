@@ -112,6 +112,33 @@ pub enum ConfigError {
     },
 }
 
+/// What stands against a start, as it is found.
+#[derive(Debug, Default)]
+pub(super) struct Found(Vec<ConfigError>);
+
+impl Found {
+    pub(super) fn add(&mut self, error: ConfigError) {
+        self.0.push(error);
+    }
+
+    /// The value; none where it is refused.
+    pub(super) fn take<T>(&mut self, value: Result<T, ConfigError>) -> Option<T> {
+        value.map_err(|error| self.add(error)).ok()
+    }
+}
+
+impl IntoIterator for Found {
+    type Item = ConfigError;
+    type IntoIter = std::vec::IntoIter<ConfigError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Keys whose default, if they have one, is no way out of a bad value.
+const WITHOUT_DEFAULT: [&str; 4] = ["dataDir", "clientPort", "initLimit", "syncLimit"];
+
 impl ConfigError {
     /// The message that it is.
     #[must_use]
@@ -134,9 +161,7 @@ impl ConfigError {
     /// The key whose value cannot be taken, where the others can be judged without it.
     pub(super) fn key_of_bad_value(&self) -> Option<&str> {
         match self {
-            Self::BadValue { key, .. } if !["dataDir", "clientPort"].contains(&key.as_str()) => {
-                Some(key)
-            }
+            Self::BadValue { key, .. } if !WITHOUT_DEFAULT.contains(&key.as_str()) => Some(key),
             _ => None,
         }
     }
@@ -158,7 +183,7 @@ impl ConfigError {
             Self::MalformedEscape { .. } => {
                 "Write the backslash twice, as in any Java properties file.".to_owned()
             }
-            Self::BadValue { key, .. } if ["dataDir", "clientPort"].contains(&key.as_str()) => {
+            Self::BadValue { key, .. } if WITHOUT_DEFAULT.contains(&key.as_str()) => {
                 format!("Correct {key}.")
             }
             Self::BadValue { key, .. } => {

@@ -11,10 +11,11 @@ use std::time::Duration;
 use super::access::Access;
 use super::admin::Admin;
 use super::containers::Containers;
+use super::error::Found;
 use super::files::{self, Purge, SnapshotCompression};
 use super::keys::INT_MAX;
 use super::logs::Logs;
-use super::members::Ensemble;
+use super::members::{Beside, Ensemble};
 use super::ports::{self, ListenAddress};
 use super::sessions::{self, SessionPasswords};
 use super::settings::Settings;
@@ -159,31 +160,45 @@ struct Settled {
     admin: Option<Admin>,
 }
 
+/// Stands for what was refused, so that the rest can be judged.
+const NOWHERE: ListenAddress = ListenAddress { address: None, port: 0 };
+
 impl Settled {
+    /// With what was refused in `found`, and something in its place.
     fn from_settings(
         settings: &Settings,
         defaults: &Defaults,
         place: &str,
         notes: &mut Vec<Note>,
+        found: &mut Found,
     ) -> Result<Self, ConfigError> {
         let (data_dir, data_log_dir) =
             files::directories(settings, defaults.data_dir, place, notes)?;
-        let clients = ports::clients(settings, defaults.client_listen)?;
-        let times_ms = sessions::times(settings, defaults.tick_time_ms)?;
-        let ensemble = Ensemble::from_settings(settings, &data_dir, times_ms.0, place, notes)?;
-        let whose = ensemble.as_ref();
-        let client_listen =
-            ports::clients_by_list(settings, place, &data_dir, whose, clients, notes)?;
-        let extended_types_enabled = extended_types_enabled(settings, &data_dir, whose, notes)?;
+        let clients = found.take(ports::clients(settings, defaults.client_listen));
+        let times = sessions::times(settings, defaults.tick_time_ms);
+        let times_ms = found.take(times).unwrap_or_default();
+        let beside = Beside { data_dir: &data_dir, tick_ms: times_ms.0 };
+        let ensemble = Ensemble::from_settings(settings, place, &beside, notes, found);
+        let (whose, is_member) = (ensemble.as_ref(), settings.servers().len() > 1);
+        let client_listen = match clients {
+            Some(clients) if whose.is_some() || !is_member => found
+                .take(ports::clients_by_list(settings, place, &data_dir, whose, clients, notes)),
+            // What its own line says is not known.
+            clients => clients.flatten(),
+        };
+        let client_listen = client_listen.unwrap_or(NOWHERE);
+        let extended_types_enabled =
+            found.take(extended_types_enabled(settings, &data_dir, whose, notes));
         let has_file = defaults.has_file;
-        let (metrics_listen, admin) =
-            ports::operators(settings, place, has_file, whose.is_some(), client_listen, notes)?;
+        let operators =
+            ports::operators(settings, place, has_file, is_member, client_listen, notes);
+        let (metrics_listen, admin) = found.take(operators).unwrap_or_default();
         Ok(Self {
             data_dir,
             data_log_dir,
             times_ms,
             ensemble,
-            extended_types_enabled,
+            extended_types_enabled: extended_types_enabled.unwrap_or_default(),
             client_listen,
             metrics_listen,
             admin,
@@ -192,15 +207,17 @@ impl Settled {
 }
 
 impl Config {
-    /// Reads every field; `place` names the file for what is missing in it.
+    /// Reads every field; `place` names the file for what is missing in it. It is of use only if
+    /// nothing was `found` against it.
     pub(super) fn from_settings(
         settings: &Settings,
         defaults: &Defaults,
         place: &str,
         notes: &mut Vec<Note>,
+        found: &mut Found,
     ) -> Result<Self, ConfigError> {
         election_algorithm(settings)?;
-        let settled = Settled::from_settings(settings, defaults, place, notes)?;
+        let settled = Settled::from_settings(settings, defaults, place, notes, found)?;
         let (tick_time_ms, min_session_timeout_ms, max_session_timeout_ms) = settled.times_ms;
         let jute_max_buffer = unsigned(settings, "jute.maxbuffer")?;
         Ok(Self {

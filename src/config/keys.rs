@@ -334,11 +334,19 @@ pub(super) fn is_server_property(written: &str) -> bool {
 pub fn nearest(unknown: &str) -> Option<&'static str> {
     const RESEMBLES: f64 = 0.6;
     let unknown = canonical(unknown).to_lowercase();
-    let likeness =
-        |name: &str| strsim::normalized_damerau_levenshtein(&unknown, &name.to_lowercase());
+    // As the table has the names of a family.
+    let of_family = match unknown.rsplit_once('.') {
+        Some((family, number)) if number.parse::<u64>().is_ok() => Some(format!("{family}.n")),
+        _ => None,
+    };
+    let likeness = |key: &Key| {
+        let written = if key.family().is_some() { of_family.as_ref() } else { Some(&unknown) };
+        written.map_or(0.0, |written| {
+            strsim::normalized_damerau_levenshtein(written, &key.name.to_lowercase())
+        })
+    };
     all()
-        .filter(|key| key.family().is_none())
-        .map(|key| (likeness(key.name), key.name))
+        .map(|key| (likeness(key), key.name))
         .filter(|(likeness, _)| *likeness >= RESEMBLES)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
@@ -347,6 +355,20 @@ pub fn nearest(unknown: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_may_be_that_of_a_family() {
+        for (written, meant) in [
+            ("tickTme", Some("tickTime")),
+            ("sever.1", Some("server.N")),
+            ("Server.12", Some("server.N")),
+            ("authProvder.1", Some("authProvider.N")),
+            ("sever.x", None),
+            ("sever", None),
+        ] {
+            assert_eq!(nearest(written), meant, "{written}");
+        }
+    }
 
     #[test]
     fn a_sentence_tells_the_default_of_its_row() {

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use super::error::Found;
 use super::quorum::{self, QuorumSecurity};
 use super::server_line::{self, FORM, ServerLine};
 use super::settings::{Setting, Settings};
@@ -80,6 +81,24 @@ pub enum SessionsLive {
     },
 }
 
+impl SessionsLive {
+    fn from_settings(settings: &Settings) -> Result<Self, ConfigError> {
+        let upgrades = native_bool(settings, "localSessionsUpgradingEnabled")?;
+        let is_here = native_bool(settings, "localSessionsEnabled")?;
+        Ok(match is_here && !planted::is("local-sessions-off") {
+            true => Self::Here { upgrades },
+            false => Self::Everywhere,
+        })
+    }
+}
+
+/// What is known of this server beside the list.
+pub(super) struct Beside<'a> {
+    pub(super) data_dir: &'a Path,
+    /// Milliseconds of a tick.
+    pub(super) tick_ms: u32,
+}
+
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsembleServer {
@@ -97,65 +116,47 @@ pub struct EnsembleServer {
 }
 
 impl Ensemble {
-    /// `None` where there is at most one server, which runs standalone.
+    /// `None` where there is at most one server, which runs standalone, or where it is not known
+    /// which of them this is. What is refused is `found`, and something stands in its place.
     pub(super) fn from_settings(
         settings: &Settings,
-        data_dir: &Path,
-        tick_ms: u32,
         place: &str,
+        beside: &Beside<'_>,
         notes: &mut Vec<Note>,
-    ) -> Result<Option<Self>, ConfigError> {
-        refuse_what_is_not_there_yet(settings)?;
-        let upgrades = native_bool(settings, "localSessionsUpgradingEnabled")?;
-        let is_here = native_bool(settings, "localSessionsEnabled")?;
-        let sessions = match is_here && !planted::is("local-sessions-off") {
-            true => SessionsLive::Here { upgrades },
-            false => SessionsLive::Everywhere,
-        };
-        if settings.servers().len() < 2 {
-            return Ok(None);
+        found: &mut Found,
+    ) -> Option<Self> {
+        found.take(refuse_what_is_not_there_yet(settings));
+        let sessions = found.take(SessionsLive::from_settings(settings));
+        let count = settings.servers().len();
+        if count < 2 {
+            return None;
         }
-        let mut servers = BTreeMap::new();
-        for (id, setting) in settings.servers() {
-            let (id, server) = parse(id, setting, notes)?;
-            servers.insert(id, server);
-        }
-        let my_id = server_line::my_id(settings, data_dir)?.ok_or_else(|| ConfigError::NoMyId {
-            path: data_dir.join("myid"),
-            servers: servers.len(),
-        })?;
-        let my_id =
-            u8::try_from(my_id).ok().filter(|id| servers.contains_key(id)).ok_or_else(|| {
-                ConfigError::Contradiction {
-                    place: data_dir.join("myid").display().to_string(),
-                    what: format!(
-                        "this server's number is {my_id}, but {place} has no server.{my_id} line"
-                    ),
-                }
-            })?;
-        if servers.values().all(|server| server.observer) {
-            return Err(ConfigError::Contradiction {
+        let lines = settings.servers().map(|(id, setting)| parse(id, setting, notes));
+        let servers: BTreeMap<_, _> = lines.filter_map(|line| found.take(line)).collect();
+        let my_id = found.take(my_id(settings, beside.data_dir, place)).flatten();
+        if servers.len() == count && servers.values().all(|server| server.observer) {
+            found.add(ConfigError::Contradiction {
                 place: place.to_owned(),
                 what: "every server is an observer: none can vote".to_owned(),
             });
         }
-        let limit = |key| ticks(settings, key, tick_ms, place);
-        let (init_limit, sync_limit) = (limit("initLimit")?, limit("syncLimit")?);
-        let security = QuorumSecurity::from_settings(settings, place, notes)?;
-        let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
-        let linearizable_reads = native_bool(settings, "linearizableReads")?;
+        let mut limit = |key| found.take(ticks(settings, key, beside.tick_ms, place));
+        let (init_limit, sync_limit) = (limit("initLimit"), limit("syncLimit"));
+        let security = QuorumSecurity::from_settings(settings, place, notes, found);
+        let snap_sync_bytes = found.take(quorum::snap_sync_bytes(settings));
+        let linearizable_reads = found.take(native_bool(settings, "linearizableReads"));
         let leader_serves = quorum::leader_serves(settings, notes);
-        Ok(Some(Self {
-            my_id,
+        Some(Self {
+            my_id: my_id.filter(|id| servers.contains_key(id))?,
             servers,
-            init_limit,
-            sync_limit,
-            security,
-            snap_sync_bytes,
-            linearizable_reads,
+            init_limit: init_limit.unwrap_or_default(),
+            sync_limit: sync_limit.unwrap_or_default(),
+            security: security.unwrap_or_default(),
+            snap_sync_bytes: snap_sync_bytes.flatten(),
+            linearizable_reads: linearizable_reads.unwrap_or_default(),
             leader_serves,
-            sessions,
-        }))
+            sessions: sessions.unwrap_or(SessionsLive::Everywhere),
+        })
     }
 
     /// Those that vote, or those that only follow.
@@ -185,6 +186,23 @@ fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> 
             refuse(setting, "standaloneEnabled=false asks for an ensemble of one")
         }
         _ => Ok(()),
+    }
+}
+
+/// Which of the servers this is; `None` where its line is none that counts, which is told there.
+fn my_id(settings: &Settings, data_dir: &Path, place: &str) -> Result<Option<u8>, ConfigError> {
+    let my_id = server_line::my_id(settings, data_dir)?.ok_or_else(|| ConfigError::NoMyId {
+        path: data_dir.join("myid"),
+        servers: settings.servers().len(),
+    })?;
+    match settings.servers().any(|(id, _)| id.parse() == Ok(my_id)) {
+        true => Ok(u8::try_from(my_id).ok()),
+        false => Err(ConfigError::Contradiction {
+            place: data_dir.join("myid").display().to_string(),
+            what: format!(
+                "this server's number is {my_id}, but {place} has no server.{my_id} line"
+            ),
+        }),
     }
 }
 

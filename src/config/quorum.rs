@@ -6,6 +6,7 @@
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use super::error::Found;
 use super::settings::{Setting, Settings};
 use super::value::{bad_value, kilobytes, native_bool, property_bool};
 use super::{ConfigError, Note};
@@ -71,17 +72,19 @@ impl QuorumSecurity {
         settings: &Settings,
         place: &str,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, ConfigError> {
-        let dials_tls = native_bool(settings, "sslQuorum")?;
-        let is_lenient = native_bool(settings, "portUnification")?;
+        found: &mut Found,
+    ) -> Option<Self> {
+        let dials_tls = found.take(native_bool(settings, "sslQuorum"));
+        let is_lenient = found.take(native_bool(settings, "portUnification"));
+        let (dials_tls, is_lenient) = (dials_tls?, is_lenient?);
         let has_stores = settings.get("ssl.quorum.keyStore.location").is_some();
         let tls = match dials_tls || is_lenient && has_stores {
-            true => Some(QuorumTls::from_settings(settings, place, notes)?),
+            true => Some(QuorumTls::from_settings(settings, place, notes, found)?),
             false => None,
         };
         let secret_file = settings.get("quorum.auth.secretFile");
         let secret_file = secret_file.map(|setting| PathBuf::from(&setting.value));
-        Ok(Self { tls, dials_tls, secret_file, is_lenient })
+        Some(Self { tls, dials_tls, secret_file, is_lenient })
     }
 }
 
@@ -90,7 +93,8 @@ impl QuorumTls {
         settings: &Settings,
         place: &str,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, ConfigError> {
+        found: &mut Found,
+    ) -> Option<Self> {
         let key_store = Store {
             location: "ssl.quorum.keyStore.location",
             kind: "ssl.quorum.keyStore.type",
@@ -103,30 +107,20 @@ impl QuorumTls {
             remedy: "Add ssl.quorum.trustStore.location=<a PEM file with the issuer's \
                      certificate>.",
         };
-        let key_store = key_store.read(settings, place)?;
-        let trust_store = trust_store.read(settings, place)?;
-        let client_auth = match settings.get("ssl.quorum.clientAuth") {
-            None => ClientAuth::Need,
-            Some(setting) => match setting.value.to_lowercase().as_str() {
-                "none" => ClientAuth::None,
-                "want" => ClientAuth::Want,
-                "need" | "" => ClientAuth::Need,
-                _ => {
-                    let expected = "none, want or need".to_owned();
-                    return Err(bad_value("ssl.quorum.clientAuth", setting, expected));
-                }
-            },
-        };
+        let key_store = found.take(key_store.read(settings, place));
+        let trust_store = found.take(trust_store.read(settings, place));
+        let client_auth = found.take(client_auth(settings));
+        let protocols = found.take(protocols(settings));
         let mut yes = |key| property_bool(settings, key, notes);
         let checks_called = yes("ssl.quorum.hostnameVerification");
         let checks_caller = yes("ssl.quorum.clientHostnameVerification") && checks_called;
-        Ok(Self {
-            key_store,
-            trust_store,
-            client_auth,
+        Some(Self {
+            key_store: key_store?,
+            trust_store: trust_store?,
+            client_auth: client_auth?,
             checks_called,
             checks_caller,
-            protocols: protocols(settings)?,
+            protocols: protocols?,
             cipher_suites: settings
                 .get("ssl.quorum.ciphersuites")
                 .map(|setting| words(&setting.value).map(str::to_owned).collect()),
@@ -175,6 +169,19 @@ fn kind_of(path: &Path) -> &'static str {
         Some("p12") => "PKCS12",
         Some("bcfks") => "BCFKS",
         _ => "PEM",
+    }
+}
+
+fn client_auth(settings: &Settings) -> Result<ClientAuth, ConfigError> {
+    let Some(setting) = settings.get("ssl.quorum.clientAuth") else { return Ok(ClientAuth::Need) };
+    match setting.value.to_lowercase().as_str() {
+        "none" => Ok(ClientAuth::None),
+        "want" => Ok(ClientAuth::Want),
+        "need" | "" => Ok(ClientAuth::Need),
+        _ => {
+            let expected = "none, want or need".to_owned();
+            Err(bad_value("ssl.quorum.clientAuth", setting, expected))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! direction; disks that are emptied, or are not mounted. What decides is the server's own code,
 //! and messages pass as bytes. After each step every claim of [`checks`] must hold, and when the
 //! faults end the ensemble serves, if need be after an operator has done what a server's log asks
-//! for. And the proof that this can fail: mistakes made on purpose, each found.
+//! for. And the proof that this can fail: planted faults, each found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ mod world;
 use outcome::Outcome;
 use world::World;
 
-/// What is broken on purpose.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -136,7 +136,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 /// One of these violations is found, and no other one counts, nor does a panic; without the
-/// mistake, the same seed has none.
+/// planted fault, the same seed has none.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
     let found = (0..2000).find_map(|seed| {
         let violation = run(seed, flaw).err().filter(|violation| !violation.starts_with(PANIC))?;

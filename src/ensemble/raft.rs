@@ -24,6 +24,7 @@ mod ground;
 mod here;
 mod hint;
 mod leading;
+mod library_log;
 mod lists;
 mod log_store;
 mod member;

@@ -107,5 +107,9 @@ FK0821 ID_GARBLED
 "These ids are kept as they are. ferrokeeper reads the characters that the clients send as UTF-8, so these clients get different ids, and lose the permissions that only the old ids have."
 "Before the move, set the ACLs of these znodes again, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
+FK0823 SNAPSHOT_MISNAMED
+"The zxid in the name of a snapshot does not fit what the file holds."
+"A start goes by the name: from this file it would leave out transactions, or apply some a second time. Nothing was changed."
+"If the file was renamed, give it back its name: `snapshot.` with the digits of the zxid that it says itself. Otherwise use another snapshot."
 
 }

@@ -37,6 +37,51 @@ impl fmt::Display for Role {
     }
 }
 
+/// Why a member has no role.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoRole {
+    /// It follows nobody.
+    #[default]
+    NoLeader,
+    /// What it has applied is older than a read may be.
+    TooOld {
+        /// By how many milliseconds.
+        ms: u64,
+        /// Entries that are known to be final and not applied.
+        behind: u64,
+    },
+    /// Its tree is not the others', and the leader's takes its place.
+    WrongTree,
+    /// Its tree is not the leader's, and nobody has told which of them is right.
+    TreeInDoubt,
+}
+
+impl fmt::Display for NoRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLeader => f.write_str("there is no leader, or this server cannot reach it"),
+            Self::TooOld { ms, behind: 0 } => write!(
+                f,
+                "this server knows a leader, but for {ms} ms too long a majority has not confirmed \
+                 that its data is up to date"
+            ),
+            Self::TooOld { ms, behind } => write!(
+                f,
+                "this server lags {behind} transactions behind: what it has is {ms} ms older than \
+                 syncLimit allows"
+            ),
+            Self::WrongTree => f.write_str(
+                "the data of this server differs from that of the others; it is loading the \
+                 leader's",
+            ),
+            Self::TreeInDoubt => f.write_str(
+                "the data of this server differs from the leader's, and too few servers are \
+                 present to tell which is right",
+            ),
+        }
+    }
+}
+
 /// The role that a server has now.
 #[derive(Debug)]
 pub(super) struct CurrentRole(AtomicU8);
@@ -65,6 +110,8 @@ pub(super) struct Others {
     /// Why it belongs to no ensemble yet, as long as it waits for one, or why that has no leader,
     /// where too few answer or nobody has any data of it.
     pub(super) waits_for: Mutex<Option<String>>,
+    /// Why this server has no role, if it has none.
+    pub(super) no_role: Mutex<NoRole>,
     /// Whether this server is listed as a voter and only follows so far.
     pub(super) lacks_vote: AtomicBool,
     /// Who is known to lead.

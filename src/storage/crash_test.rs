@@ -19,7 +19,7 @@ use super::recovery::{RecoveryOptions, recover};
 use super::tools::purge::purge;
 use super::{Disk, StorageError};
 
-/// What is broken on purpose.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -115,8 +115,8 @@ fn a_recovery_without_trailers_is_found_out() {
     assert_found_out(Flaw::TrailerIgnored, LATER_GROUP);
 }
 
-/// A violation of this kind is found, and no other one counts; without the mistake, the same seed
-/// has none.
+/// A violation of this kind is found, and no other one counts; without the planted fault, the
+/// same seed has none.
 fn assert_found_out(flaw: Flaw, expected: &str) {
     let violation = |seed, flaw| {
         let run = || World::run(seed, flaw).err();

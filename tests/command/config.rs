@@ -35,7 +35,10 @@ fn the_code_says_whether_a_server_would_start() {
             assert_eq!(ended.out.lines().last(), Some(last), "{lines}");
         }
     }
-    assert_eq!(run(&["config", "check", "/no/such/zoo.cfg"]).code, 2);
+    let ended = run(&["config", "check", "/no/such/zoo.cfg"]);
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""));
+    let said = "ferrokeeper: [FK0101] /no/such/zoo.cfg: cannot read the configuration: ";
+    assert!(ended.err.starts_with(said), "{}", ended.err);
     assert_eq!(fs::read_dir(root.path()).expect("a folder").count(), 1, "it only reads");
 }
 
@@ -88,6 +91,102 @@ fn everything_is_said_at_once_with_file_and_line() {
     // A line that is no warning has none.
     assert_eq!(ids(&report["notes"]), [json!("FK0121"), Value::Null]);
     assert_eq!(report["keys_in_effect"], json!(["clientPort", "dataDir", "tickTime"]));
+}
+
+/// What is refused of a zoo.cfg with these lines after dataDir, without the folder of it.
+fn refused(root: &Path, lines: &str) -> Vec<String> {
+    let file = root.join("zoo.cfg");
+    fs::write(&file, format!("dataDir={}\n{lines}", root.join("data").display())).expect("written");
+    let ended = run(&["config", "check", text(&file)]);
+    assert_eq!((ended.code, ended.err.as_str()), (2, ""), "{lines}");
+    let refusals = ended.out.lines().filter_map(|line| line.strip_prefix("REFUSED    "));
+    refusals.map(|line| line.replace(text(root), "")).collect()
+}
+
+#[test]
+fn every_refusal_of_an_ensemble_is_said_at_once_with_those_of_the_rest() {
+    let root = tempfile::tempdir().expect("a folder");
+    let form = "expected host:port:port[:participant|observer][;[host:]port], where the first two \
+                ports differ";
+    let list = "server.1=a:2888\nserver.2=b:1:1\nserver.3=c:2888:3888\nserver.x=d:2888:3888\n";
+    let tls = "sslQuorum=true\nssl.quorum.keyStore.location=/k.jks\n";
+    let wrong = format!(
+        "clientPort=2181\nsyncLimit=0\n{list}{tls}leader.snapSyncLimitInKbPerSecond=x\n\
+         minSessionTimeout=9\nmaxSessionTimeout=8\n"
+    );
+    let mut said = refused(root.path(), &wrong);
+    said.sort();
+    let mut expected = [
+        "[FK0105] /zoo.cfg:3: syncLimit is \"0\", expected a number of ticks from 1 to 2147483647"
+            .to_owned(),
+        format!("[FK0105] /zoo.cfg:4: server.1 is \"a:2888\", {form}"),
+        format!("[FK0105] /zoo.cfg:5: server.2 is \"b:1:1\", {form}"),
+        "[FK0105] /zoo.cfg:7: server.x is \"d:2888:3888\", expected a number from 0 to 255 for N \
+         in server.N"
+            .to_owned(),
+        "[FK0105] /zoo.cfg:10: leader.snapSyncLimitInKbPerSecond is \"x\", expected a number of KiB \
+         per second, 0 for no limit, from 0 to 2147483647"
+            .to_owned(),
+        "[FK0107] /zoo.cfg: ssl.quorum.trustStore.location is not set".to_owned(),
+        "[FK0107] /zoo.cfg:4: initLimit is not set".to_owned(),
+        "[FK0108] /zoo.cfg:11: minSessionTimeout 9 is larger than maxSessionTimeout 8".to_owned(),
+        "[FK0109] /zoo.cfg:9: ssl.quorum.keyStore.location is /k.jks, of type JKS; this version \
+         reads only PEM"
+            .to_owned(),
+        "[FK0110] /data/myid: this file does not exist; it should say which of the 4 servers this \
+         is"
+        .to_owned(),
+    ];
+    expected.sort();
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn what_an_own_line_contradicts_is_said_beside_what_the_list_lacks() {
+    let root = tempfile::tempdir().expect("a folder");
+    let my_id = root.path().join("data/myid");
+    fs::create_dir(root.path().join("data")).expect("a folder");
+    fs::write(&my_id, "1").expect("written");
+    let check = |lines: &str| refused(root.path(), lines);
+    let said = check("clientPort=2181\nserver.1=a:1:2:observer;2182\nserver.2=b:1:2:observer\n");
+    assert_eq!(
+        said,
+        [
+            "[FK0108] /zoo.cfg: every server is an observer: none can vote",
+            "[FK0107] /zoo.cfg:3: initLimit is not set",
+            "[FK0107] /zoo.cfg:3: syncLimit is not set",
+            "[FK0108] /zoo.cfg:3: clientPort says 0.0.0.0:2181, server.1 says 0.0.0.0:2182",
+        ]
+    );
+    fs::write(&my_id, "7").expect("written");
+    let said = check("clientPort=x\ninitLimit=1\nsyncLimit=1\nserver.1=a:1:2\nserver.2=b:1:2\n");
+    assert_eq!(
+        said,
+        [
+            "[FK0105] /zoo.cfg:2: clientPort is \"x\", expected a TCP port from 0 to 65535",
+            "[FK0108] /data/myid: this server's number is 7, but /zoo.cfg has no server.7 line",
+        ]
+    );
+    // A start says them as well.
+    let start = run(&["server", text(&root.path().join("zoo.cfg"))]);
+    assert_eq!((start.code, start.err.matches("ferrokeeper: [FK01").count()), (2, 2));
+}
+
+/// A line of the server list that is ignored leaves a smaller ensemble, or none.
+#[test]
+fn a_misspelt_key_is_said_with_its_line_and_the_likely_one() {
+    let root = tempfile::tempdir().expect("a folder");
+    let file = zoo_cfg(root.path(), "# a comment\ntickTme=2000\nsever.1=a:2888:3888\n");
+    let said = fine(&["config", "check", &file]).out;
+    let warnings: Vec<&str> = said.lines().filter(|line| line.starts_with("WARNING")).collect();
+    let expected = [("tickTme", 4, "tickTime"), ("sever.1", 5, "server.N")].map(|its| {
+        let (written, line, meant) = its;
+        format!(
+            "WARNING    [FK0121] {file}:{line}: unknown key {written} is ignored; did you mean \
+             {meant}?"
+        )
+    });
+    assert_eq!(warnings, expected);
 }
 
 #[test]

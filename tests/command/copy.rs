@@ -41,8 +41,10 @@ fn a_backup_is_a_data_directory_and_comes_back() {
         assert_eq!(done["verified"], true);
         assert_eq!(state(&made), state(&dir));
         fine(&["log", "verify", text(&made)]);
+        assert_eq!(done["replaces"], false);
         assert_eq!(run(&["restore", text(&backup), text(&made)]).code, 2, "it holds data now");
         let done = object(&["restore", "--json", text(&backup), text(&made), "--replace"]);
+        assert_eq!(done["replaces"], true);
         let moved = Path::new(done["moved"].as_str().expect("a folder"));
         assert!(moved.join(if is_own { "log.1" } else { "snapshot.7" }).exists());
     }
@@ -143,4 +145,43 @@ fn a_snapshot_that_is_broken_gives_way_to_an_older_one() {
     assert!(backup.join("version-2/snapshot.0").exists());
     assert!(!backup.join("version-2/snapshot.7").exists());
     assert_eq!(state(&backup), whole);
+}
+
+/// What a run would do is told before, and why it would do nothing.
+#[test]
+fn a_dry_run_of_a_restore_over_data_says_what_the_run_would_do() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(&root.path().join("data"));
+    let (backup, made) = (root.path().join("backup"), root.path().join("made"));
+    fine(&["backup", text(&dir), text(&backup)]);
+    let words = ["restore", text(&backup), text(&made)];
+    let dry = [&words[..], &["--dry-run"]].concat();
+    let first_line = |said: &str| said.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(first_line(&fine(&dry).out), format!("would create {}", made.display()));
+    fine(&words);
+
+    let before = image(&made);
+    let refusal = |words: &[&str]| {
+        let ended = run(words);
+        (ended.code, ended.out, ended.err)
+    };
+    assert_eq!(refusal(&dry), refusal(&words));
+    let replacing = [&dry[..], &["--replace"]].concat();
+    let said = fine(&replacing).out;
+    assert_eq!(first_line(&said), format!("would replace {}", made.display()));
+    assert!(said.contains(&format!("would be moved to {}/replaced-", made.display())), "{said}");
+    let report = object(&[&replacing[..], &["--json"]].concat());
+    assert_eq!((&report["done"], &report["replaces"]), (&false.into(), &true.into()));
+    assert_eq!(image(&made), before);
+
+    // Whoever has a file of it open would keep the run from it.
+    let open = fs::File::open(made.join("version-2/snapshot.7")).expect("opens");
+    let run_too = [&words[..], &["--replace"]].concat();
+    let refused = refusal(&replacing);
+    assert_eq!(refused, refusal(&run_too));
+    assert!(refused.0 == 3 && refused.2.contains("in use by process"), "{refused:?}");
+    assert_eq!(image(&made), before);
+    drop(open);
+    let said = fine(&run_too).out;
+    assert_eq!(first_line(&said), format!("replaced {}", made.display()));
 }

@@ -43,7 +43,8 @@ fn a_number_is_every_code_that_it_may_be() {
     };
     assert_eq!(of("3"), ["exit code server", "exit code tools", "exit code config check"]);
     assert_eq!(of("0")[..2], ["error code null", "exit code server"]);
-    assert_eq!(of("127"), ["exit code cli"]);
+    assert_eq!(of("127"), ["exit code cli", "message null"]);
+    assert_eq!(of("441"), ["message null"]);
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn keys_come_from_the_table_of_keys() {
 
 #[test]
 fn a_message_is_found_by_its_id() {
-    for word in ["FK0510", "fk0510", "[FK0510]"] {
+    for word in ["FK0510", "fk0510", "[FK0510]", "510", "0510", "FK510", "fk510"] {
         let row = object(&["explain", word, "--json"]);
         assert_eq!((&row["kind"], &row["id"]), (&"message".into(), &"FK0510".into()), "{word}");
     }

@@ -294,3 +294,52 @@ fn the_digest_of_a_snapshot_of_zookeeper_is_told_and_summed() {
     assert!(verified["digest"].is_string(), "{verified}");
     assert!(verified["sum"].is_string(), "{verified}");
 }
+
+/// A start goes by the name of a snapshot.
+#[test]
+fn a_name_that_does_not_fit_what_a_snapshot_holds_is_told_with_both_zxids() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(&root.path().join("data"), 9, 2);
+    let renamed = |from: &Path, name: &str| {
+        let to = root.path().join(name);
+        fs::copy(from, &to).expect("copied");
+        text(&to).to_owned()
+    };
+    let refused = |file: &str, what: &str| {
+        let ended = run(&["snapshot", "verify", file]);
+        assert_eq!((ended.code, ended.out), (1, format!("{file}: NOT VALID: [FK0823] {what}\n")));
+        let [report] = run(&["snapshot", "verify", "--json", file]).json().try_into().expect("one");
+        assert_eq!((&report["valid"], &report["id"]), (&false.into(), &"FK0823".into()));
+        assert_eq!(report["problem"], what);
+    };
+    // The zxids are 1 to 0xb.
+    let ours = snapshot_of(&dir, true);
+    for wrong in ["a", "c"] {
+        refused(
+            &renamed(&ours, &format!("snapshot.{wrong}")),
+            &format!(
+                "its name is 0x{wrong}, but its last zxid is 0xb; its name is 0x{wrong}, but its \
+                 digest is of 0xb"
+            ),
+        );
+    }
+    // As it came over HTTP.
+    let report = object(&["snapshot", "verify", "--json", &renamed(&ours, "snapshot")]);
+    assert_eq!((&report["zxid"], &report["holds_up_to"]), (&"0xb".into(), &"0xb".into()));
+    assert_eq!(report["digest"], report["sum"]);
+
+    // Without a digest it does not say its zxid itself.
+    fs::remove_file(&ours).expect("removed");
+    let bare = snapshot_of(&dir, false);
+    fine(&["snapshot", "verify", text(&bare)]);
+    refused(
+        &renamed(&bare, "snapshot.a"),
+        "its name is 0xa, but its znodes show changes up to 0xb",
+    );
+
+    // ZooKeeper's may hold more than its name says, and never less.
+    let theirs = java(&root.path().join("java")).join("version-2/snapshot.7");
+    let report = object(&["snapshot", "verify", "--json", &renamed(&theirs, "snapshot.5")]);
+    assert_eq!((&report["zxid"], &report["holds_up_to"]), (&"0x5".into(), &"0x7".into()));
+    refused(&renamed(&theirs, "snapshot.9"), "its name is 0x9, but its last zxid is 0x7");
+}

@@ -103,15 +103,24 @@ fn sessions_with_keyed_passwords_are_named() {
     assert_eq!(report(&data)["sessions_ending"], json!([]));
 
     // Of a member it is raft.state that counts.
-    let members = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
-    let state = RaftState { id: 0x101, members, ..RaftState::default() };
+    // As a number, a reader of JSON would make 0x20000000000000 of it.
+    let id = (1 << 53) + 1;
+    let members = Members { voters: vec![id, 0x102, 0x103], ..Members::default() };
+    let state = RaftState { id, members, ..RaftState::default() };
     for (secret, expected) in [
         (None, json!([])),
         (Some(SessionSecret { key: SessionKey::new([8; 32]), before: Vec::new() }), expected),
     ] {
         RaftStateFile::create(&open(&data), &state, secret.as_ref()).expect("a member");
         let report = report(&data);
-        assert_eq!((&report["sessions_ending"], &report["member"]), (&expected, &0x101.into()));
+        assert_eq!(report["sessions_ending"], expected);
+        assert_eq!(report["member"], "0x20000000000001");
+        let checked = object(&["data", "check", "--json", text(&data)]);
+        assert_eq!(checked["member"], "0x20000000000001");
+        for words in [["data", "check"].as_slice(), &["migrate", "check", "--to-zookeeper"]] {
+            let said = run(&[words, &[text(&data)]].concat()).out;
+            assert!(said.contains("member     0x20000000000001 of an ensemble"), "{said}");
+        }
     }
 }
 

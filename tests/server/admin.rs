@@ -69,7 +69,10 @@ fn it_answers_while_the_data_directory_is_read() {
     assert_eq!(status(&live), "200", "{live}");
     let ready = get(address, "/health/ready", "").expect("an answer");
     assert_eq!(status(&ready), "503", "{ready}");
-    assert!(ready.contains("\"reason\" : \"it is reading its data directory\""), "{ready}");
+    assert!(
+        ready.contains("\"reason\" : \"this server is reading its data directory, "),
+        "{ready}"
+    );
     let ruok = get(address, "/commands/ruok", "").expect("an answer");
     assert!(ruok.contains("not currently serving requests"), "{ruok}");
     // The AdminServer listens before the client port does.

@@ -102,7 +102,10 @@ fn who_is_listed_as_a_voter_and_only_follows_is_not_ready() {
     empty(&mut servers[0]);
     until("it serves", || mode(&servers[0]) == "observer");
     let said = readiness(probes[0]);
-    assert!(said.contains("503") && said.contains("it follows, and does not vote yet"), "{said}");
+    assert!(
+        said.contains("503") && said.contains("follows the leader, but does not vote yet"),
+        "{said}"
+    );
     // No server waits for its log.
     let line = "clients are served, but this server is not ready until it votes";
     until("its log says so", || servers[0].log().contains(line));

@@ -177,7 +177,7 @@ fn the_directory_of_a_member_is_not_served_alone() {
     RaftStateFile::create(&directory, &state, None).expect("a member");
     drop(directory);
     let said = refusal(&server);
-    assert!(said.contains("member 2 of an ensemble of 3 voters"), "{said}");
+    assert!(said.contains("member 0x2 of an ensemble of 3 voters"), "{said}");
     let command = said.split('`').nth(1).expect("a command");
     let state = server.data().join("version-2/raft.state");
     let told = type_in(&format!("{command} --dry-run"));

@@ -288,3 +288,51 @@ fn a_function_is_as_long_as_it_stands_there() {
     let expected = [("one".to_owned(), 5), ("three".to_owned(), 4)];
     assert_eq!(functions(text), expected);
 }
+
+/// What a planted fault has been called besides: one thing has one name.
+const OTHER_NAMES_OF_A_PLANTED_FAULT: [&str; 8] = [
+    "planted mistake",
+    "mistakes are planted",
+    "mistakes that are planted",
+    "mistake that is planted",
+    "mistakes made on purpose",
+    "mistake that is switched on",
+    "broken on purpose",
+    "injected fault",
+];
+
+/// The files below a folder whose names end so, with their words on one line.
+fn texts(folder: &Path, endings: &[&str], found: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        let name = path.strip_prefix(root()).expect("it is below the root").display().to_string();
+        if path.is_dir() {
+            texts(&path, endings, found);
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            let text = fs::read_to_string(&path).expect("it is text");
+            // The mark of a comment stands between two of its words, too.
+            let words =
+                text.split_whitespace().filter(|word| !["///", "//!", "//", "#"].contains(word));
+            found.insert(name, words.collect::<Vec<_>>().join(" ").to_lowercase());
+        }
+    }
+}
+
+#[test]
+fn a_planted_fault_has_no_other_name() {
+    let mut found = BTreeMap::new();
+    for folder in ["src", "docs", "compat-tests/src", "compat-tests/tests"] {
+        texts(&root().join(folder), &[".rs", ".md"], &mut found);
+    }
+    for file in ["CONTRIBUTING.md", "compat-tests/features.toml", "scripts/test"] {
+        let text = fs::read_to_string(root().join(file)).expect("it is text");
+        found.insert(file.to_owned(), text.to_lowercase());
+    }
+    assert!(found.len() > 300, "hardly a file");
+    let mut wrong = Vec::new();
+    for (name, text) in &found {
+        let others = OTHER_NAMES_OF_A_PLANTED_FAULT.iter().filter(|other| text.contains(**other));
+        wrong.extend(others.map(|other| format!("{name}: {other}")));
+    }
+    assert!(wrong.is_empty(), "say \"planted fault\":\n{}", wrong.join("\n"));
+}

@@ -103,6 +103,24 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 16] = [
                  localhost:8080/commands/snapshot -o snapshot",
                 Wish::Given(a_server),
             ),
+            ("$ curl -s localhost:8080/commands/leader", Wish::Given(an_ensemble)),
+            (
+                "mv /var/lib/ferrokeeper/version-2 /var/lib/ferrokeeper/version-2.before",
+                Wish::Given(a_stopped_ensemble),
+            ),
+            (
+                "$ until curl -sf localhost:8080/health/ready; do sleep 1; done",
+                Wish::Given(a_started_ensemble),
+            ),
+            (
+                "$ ferrokeeper backup /var/lib/zookeeper /var/backups/deleted",
+                Wish::Given(a_deletion),
+            ),
+            (
+                "ferrokeeper server -DdataDir=/var/lib/aside -DclientPort=2182 \
+                 -Dadmin.enableServer=false",
+                Wish::Serves,
+            ),
         ],
     ),
     (
@@ -185,6 +203,69 @@ fn zookeepers_configuration(terminals: &mut Terminals) {
 
 fn a_server(terminals: &mut Terminals) {
     terminals.serve("ferrokeeper server");
+}
+
+/// Where the data of a server of an ensemble is; pages tell of the first.
+fn data_of(server: u8) -> String {
+    match server {
+        1 => "/var/lib/ferrokeeper".to_owned(),
+        _ => format!("/var/lib/ferrokeeper-{server}"),
+    }
+}
+
+/// Three servers, with a znode.
+fn an_ensemble(terminals: &mut Terminals) {
+    terminals.interrupt_all();
+    let list: String =
+        [1, 2, 3].map(|id| format!("server.{id}=127.0.0.1:288{id}:388{id}\n")).concat();
+    for server in 1..=3 {
+        let data = data_of(server);
+        fs::create_dir_all(&data).expect("a folder");
+        fs::write(format!("{data}/myid"), server.to_string()).expect("myid written");
+        let text = format!(
+            "dataDir={data}\nclientPort=218{server}\ninitLimit=10\nsyncLimit=5\n\
+             admin.enableServer={}\n{list}",
+            server == 1
+        );
+        fs::write(terminals.folder().join(format!("{server}.cfg")), text).expect("zoo.cfg written");
+    }
+    a_started_ensemble(terminals);
+    let ready = "until curl -sf localhost:8080/health/ready; do sleep 0.1; done";
+    for command in [ready, "ferrokeeper cli create /config host=10.0.0.9"] {
+        let (worked, printed) = terminals.run(command);
+        assert!(worked, "{command}: {}", printed.join("\n"));
+    }
+}
+
+fn a_started_ensemble(terminals: &mut Terminals) {
+    for server in 1..=3 {
+        terminals.stay(&format!("ferrokeeper server {server}.cfg"), "ferrokeeper ");
+    }
+}
+
+/// Its other servers are as the page says.
+fn a_stopped_ensemble(terminals: &mut Terminals) {
+    terminals.interrupt_all();
+    for server in 2..=3 {
+        let data = data_of(server);
+        fs::rename(format!("{data}/version-2"), format!("{data}/version-2.before")).expect("moved");
+    }
+}
+
+/// A server goes on with what ZooKeeper wrote, and a subtree is deleted.
+fn a_deletion(terminals: &mut Terminals) {
+    terminals.interrupt_all();
+    zookeepers_directory(terminals);
+    terminals.serve("ferrokeeper server -DdataDir=/var/lib/zookeeper");
+    for command in [
+        "create /config",
+        "create /config/db host=10.0.0.9",
+        "create /config/web",
+        "deleteall /config",
+    ] {
+        let (worked, printed) = terminals.run(&format!("ferrokeeper cli {command}"));
+        assert!(worked, "{command}: {}", printed.join("\n"));
+    }
 }
 
 /// Runs a block of a page; panics with the reason where it does not work.

@@ -126,12 +126,17 @@ impl Terminals {
         program.finish().0
     }
 
-    /// Ends what runs on, and continues in another folder.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Ends what runs on.
+    pub(crate) fn interrupt_all(&mut self) {
         while let Some((name, _)) = self.running.last() {
             let name = name.clone();
             assert!(self.interrupt(), "Ctrl-C stops {name}");
         }
+    }
+
+    /// Ends what runs on, and continues in another folder.
+    pub(crate) fn begin_anew(&mut self) {
+        self.interrupt_all();
         *self = Self::open();
     }
 }

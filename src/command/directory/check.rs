@@ -89,7 +89,7 @@ impl Report {
             "files_of_ferrokeeper": written[1],
             "session_key": has_key,
             "sealed": sealed.map(Hex),
-            "member": member.as_ref().map(|state| state.id),
+            "member": member.as_ref().map(|state| Hex::of_member(state.id)),
             "member_removed": member.as_ref().map(RaftState::is_removed),
             "id": state.damage().map(|error| error.id().to_string()),
             "damage": state.damage().map(ToString::to_string),
@@ -158,7 +158,7 @@ fn tell_member(state: &RaftState, out: &mut Output) -> Result<(), CommandError> 
     let voters = counted(state.members.voters.len() as u64, "voter");
     out.line(format_args!(
         "member     {} of an ensemble of {voters}; a standalone start is refused",
-        state.id
+        Hex::of_member(state.id)
     ))?;
     if state.is_removed() {
         out.line(format_args!(

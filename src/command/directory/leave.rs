@@ -55,7 +55,7 @@ pub(super) fn leave(change: &SafeChange, out: &mut Output) -> Result<Finding, Co
     if change.json {
         out.json(&json!({
             "done": !change.dry_run,
-            "member": format!("{id:#x}"),
+            "member": Hex::of_member(id),
             "ensemble": format!("{ensemble:016x}"),
             "voters": voters,
             "has_begun": left.has_begun,

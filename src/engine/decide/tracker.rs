@@ -60,7 +60,7 @@ enum End {
 
 #[cfg(test)]
 thread_local! {
-    /// A mistake that a test makes on purpose.
+    /// A planted fault of a test.
     pub(crate) static OWNER_NOT_CHECKED: std::cell::Cell<bool> =
         const { std::cell::Cell::new(false) };
 }

@@ -108,7 +108,7 @@ impl MemberChange {
 
 #[cfg(test)]
 thread_local! {
-    /// Lives are not numbered by the log: only where that is broken on purpose.
+    /// Lives are not numbered by the log: only with that planted fault.
     pub(super) static LIVES_COUNTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 

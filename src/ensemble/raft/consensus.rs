@@ -10,6 +10,7 @@ use super::EnsembleError;
 use super::disk::{What, Write, Written};
 use super::election::ELECTION_TICKS;
 use super::hint::Hint;
+use super::library_log::LibraryLog;
 use super::log_store::{LogStore, Shown, SnapshotPlace, zxid_of};
 use super::member::Transport;
 use super::progress::Appended;
@@ -20,7 +21,6 @@ use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::DiskRoom;
 use crate::ensemble::steps::TURN_BYTES;
-use crate::message::MessageId;
 use crate::storage::{DataDirectory, Over, ReceivedSnapshot, SnapshotFile};
 
 /// Ticks between a leader's signs of life.
@@ -38,6 +38,7 @@ const MESSAGES_IN_FLIGHT: usize = 32;
 /// What a member has of the log, and of those that it agrees on it with.
 pub struct Consensus {
     pub(super) node: RawNode<LogStore>,
+    library_log: LibraryLog,
     pub(super) ensemble: Ensemble,
     /// Members that can be talked to, in both directions.
     pub(super) found: HashSet<u64>,
@@ -76,7 +77,7 @@ impl std::fmt::Debug for Consensus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let raft = &self.node.raft;
         f.debug_struct("Consensus")
-            .field("id", &raft.id)
+            .field("id", &format_args!("{:#x}", raft.id))
             .field("term", &raft.term)
             .field("role", &raft.state)
             .finish_non_exhaustive()
@@ -101,9 +102,12 @@ impl Consensus {
             check_quorum: true,
             ..Config::default()
         };
-        let node = RawNode::new(&config, store, &slog::Logger::root(ToTracing, slog::o!()))?;
+        let library_log = LibraryLog::default();
+        let logger = slog::Logger::root(library_log.clone(), slog::o!());
+        let node = RawNode::new(&config, store, &logger)?;
         let mut consensus = Self {
             node,
+            library_log,
             ensemble,
             found: HashSet::new(),
             unsynced: Unsynced::default(),
@@ -437,6 +441,11 @@ impl Consensus {
         self.unsynced.write_aside(Write(What::Over(over)), now);
     }
 
+    /// The process ends. Until it has, the member goes on.
+    pub fn ends(&self) {
+        self.library_log.ends();
+    }
+
     /// Files of the log may have been removed that no start needs.
     pub fn purged(&mut self, now: Monotonic) {
         self.unsynced.write_aside(Write(What::Purged), now);
@@ -467,32 +476,4 @@ impl Consensus {
 /// and has heard of no later leader. Whom it elects after that has what was final before.
 fn tells_nothing_durable(message: &PeerMessage) -> bool {
     matches!(message.get_msg_type(), MessageType::MsgHeartbeatResponse | MessageType::MsgReadIndex)
-}
-
-/// The log lines of the crate `raft`.
-struct ToTracing;
-
-impl slog::Drain for ToTracing {
-    type Ok = ();
-    type Err = slog::Never;
-
-    fn log(
-        &self,
-        record: &slog::Record<'_>,
-        _values: &slog::OwnedKVList,
-    ) -> Result<(), slog::Never> {
-        let text = record.msg();
-        match record.level() {
-            slog::Level::Critical | slog::Level::Error => tracing::error!(
-                id = %MessageId::RAFT_ERROR,
-                "{text}"
-            ),
-            slog::Level::Warning => tracing::warn!(id = %MessageId::RAFT_WARNING, "{text}"),
-            // Its ids, terms and votes mean nothing to operators; what does, the server says.
-            slog::Level::Info | slog::Level::Debug | slog::Level::Trace => {
-                tracing::debug!("{text}");
-            }
-        }
-        Ok(())
-    }
 }

@@ -74,7 +74,7 @@ impl<T> std::fmt::Debug for Member<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let raft = &self.consensus.node.raft;
         f.debug_struct("Member")
-            .field("id", &raft.id)
+            .field("id", &format_args!("{:#x}", raft.id))
             .field("term", &raft.term)
             .field("role", &raft.state)
             .finish_non_exhaustive()

@@ -2,7 +2,7 @@
 //! simulated disks that lose what was not synced, with clocks of their own and a network that
 //! loses, repeats, reorders and parts what they say. Clients ask them, move between them and fall
 //! silent. After each step every claim of [`checks`] must hold, and every reply must be that of
-//! [`history`]. And the proof that this can fail: mistakes made on purpose, each found.
+//! [`history`]. And the proof that this can fail: planted faults, each found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,7 @@ mod wrong_leader;
 use outcome::Outcome;
 use world::World;
 
-/// What is broken on purpose.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Flaw {
     #[default]
@@ -260,7 +260,7 @@ fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
 }
 
 /// A violation of what members owe each other is found, and not only that this member lost
-/// something; without the mistake, the same seed has none.
+/// something; without the planted fault, the same seed has none.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
     let found = (0..5000).find_map(|seed| {
         let violation = run(seed, flaw).err()?;

@@ -24,7 +24,7 @@ use crate::server::data;
 use crate::server::figures::quorum_stats::{Progress, Watch};
 use crate::server::figures::series::Counter;
 use crate::server::peers::Peers;
-use crate::server::role::{Others, Role};
+use crate::server::role::{NoRole, Others, Role};
 use crate::server::shared::Server;
 
 /// How long a leader that ends waits for another one.
@@ -241,6 +241,7 @@ impl Thread {
         disk: &Disk,
     ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
+        member.consensus().ends();
         if !member.requests().is_leading() || member.hand_over_to_best().is_none() {
             return Ok(());
         }
@@ -339,6 +340,9 @@ impl Thread {
         } else {
             Role::Follower
         };
+        if role == Role::None {
+            *server.others.no_role.lock() = no_role(server, member, now.monotonic);
+        }
         self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
         let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
         if role == Role::None && keeps_clients && !has_wrong_tree {
@@ -447,6 +451,23 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     );
     let count = member.requests().local_sessions().map_or(0, LocalSessions::count);
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
+}
+
+/// Why this member serves nobody.
+fn no_role(server: &Server, member: &Member<Peers>, now: Monotonic) -> NoRole {
+    let consensus = member.consensus();
+    if member.has_wrong_tree() {
+        NoRole::WrongTree
+    } else if member.has_doubtful_tree() {
+        NoRole::TreeInDoubt
+    } else if consensus.leader() != 0 && !server.replica.is_fresh(now) {
+        NoRole::TooOld {
+            ms: now.since(server.replica.fresh_until()),
+            behind: consensus.committed().saturating_sub(consensus.applied()),
+        }
+    } else {
+        NoRole::NoLeader
+    }
 }
 
 /// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older

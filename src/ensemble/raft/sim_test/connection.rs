@@ -33,7 +33,7 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     flaw: Flaw,
-    /// Events that come late, and how many there were, where that is broken on purpose.
+    /// Events that come late, and how many there were, with that planted fault.
     late: Mutex<Vec<Told>>,
     events: AtomicU64,
     pub(super) now: Mutex<Monotonic>,
@@ -145,7 +145,7 @@ pub(super) struct Connection {
     pub(super) heard: u64,
     /// Something was sent since the server reported last.
     pub(super) is_news: bool,
-    /// Answers to reads that were made before their turn, where that is broken on purpose.
+    /// Answers to reads that were made before their turn, with that planted fault.
     pub(super) early: BTreeMap<i32, Reply>,
 }
 

@@ -9,6 +9,7 @@ use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::from_peer::FromPeer;
+use crate::message::told::ids_told;
 
 /// A leader that is cut off and does not know it, and the other one that there is by now.
 fn two_leaders(flaw: Flaw) -> (World, usize, usize) {
@@ -134,5 +135,25 @@ fn a_sync_outlasts_a_lost_word() {
 impl World {
     fn sync(&mut self, at: usize) {
         self.ask_for(at, Request::Sync(SyncRequest { path: None }));
+    }
+}
+
+/// Where all servers are ended together, the others may be gone before the leader is.
+#[test]
+fn a_leader_that_ends_does_not_warn_of_those_that_are_gone() {
+    for (ends, expected) in [(false, &["FK0462"][..]), (true, &[])] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        for other in (0..3).filter(|other| *other != leader) {
+            world.network.cut(leader, other);
+            world.network.cut(other, leader);
+        }
+        if ends {
+            world.member(leader).consensus().ends();
+        }
+        let ((), ids) = ids_told(|| world.pass(2000));
+        assert!(!world.member(leader).requests().is_leading());
+        let of_library: Vec<_> = ids.iter().filter(|id| *id == "FK0462").collect();
+        assert_eq!(of_library, expected);
     }
 }

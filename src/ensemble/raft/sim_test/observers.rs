@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Only where that is broken on purpose: what an observer has on its disk counts as a voter's.
+    /// Only with that planted fault: what an observer has on its disk counts as a voter's.
     pub(super) fn count_observer(&self, member: &mut Member<Post>, said: &PeerMessage) {
         if self.flaw != Flaw::ObserverCounted
             || said.get_msg_type() != MessageType::MsgAppendResponse

@@ -1,4 +1,4 @@
-//! Takes what a member sends, and what is broken on purpose about it.
+//! Takes what a member sends, with the planted faults of it.
 
 use std::net::IpAddr;
 

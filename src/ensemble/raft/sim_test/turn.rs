@@ -160,7 +160,7 @@ impl World {
         self.servers[at].thread.life.take(member, what, now).map(drop)
     }
 
-    /// Only where that is broken on purpose.
+    /// Only with that planted fault.
     fn spoil_word(&mut self, at: usize, word: PeerWord) -> PeerWord {
         match (self.flaw, word) {
             (Flaw::RefusedTooEarly, PeerWord::Decided { stream, first, mut verdicts }) => {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Only where that is broken on purpose.
+    /// Only with that planted fault.
     fn put_late_tree(&mut self, at: usize, member: &Member<Post>) {
         let now = self.timeline.now();
         if let Some((tree, _)) = self.servers[at].late.take_if(|(_, when)| *when <= now) {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::json::{Fields, Json};
 use super::{allowed, json_body, not_found};
-use crate::server::role::Role;
+use crate::server::role::{NoRole, Role};
 use crate::server::shared::Server;
 
 pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>) -> Response {
@@ -34,7 +34,11 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     (status, json_body(fields)).into_response()
 }
 
-const READS: &str = "it is reading its data directory";
+const READS: &str =
+    "this server is reading its data directory, and serves clients once it has read it";
+
+const NO_VOTE: &str = "this server follows the leader, but does not vote yet: it gets its vote when \
+    it has what the leader has, and the lists of the others name it as a voter";
 
 const NOT_AUDITED: &str =
     "the audit log cannot be written: changes are refused until it can (audit.failClosed)";
@@ -49,9 +53,7 @@ fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
 
 fn lacks_role(server: &Server) -> Option<Cow<'static, str>> {
     match server.role.get() {
-        Role::Observer if server.others.lacks_vote.load(Ordering::Relaxed) => {
-            Some("it follows, and does not vote yet".into())
-        }
+        Role::Observer if server.others.lacks_vote.load(Ordering::Relaxed) => Some(NO_VOTE.into()),
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
         Role::Reading => Some(READS.into()),
         // Nothing is known of the others before it has read what it has.
@@ -59,12 +61,78 @@ fn lacks_role(server: &Server) -> Option<Cow<'static, str>> {
             let waits_for = server.others.waits_for.lock().clone();
             Some(waits_for.map_or_else(
                 || READS.into(),
-                |what| format!("it takes part in no ensemble yet: {what}").into(),
+                |what| format!("this server takes part in no ensemble yet: {what}").into(),
             ))
         }
-        Role::None => Some(server.others.waits_for.lock().clone().map_or_else(
-            || "there is no leader, or this server cannot reach it".into(),
-            |what| format!("there is no leader: {what}").into(),
-        )),
+        Role::None => {
+            let no_role = *server.others.no_role.lock();
+            let waits_for = server.others.waits_for.lock().clone();
+            Some(match waits_for.filter(|_| no_role == NoRole::NoLeader) {
+                Some(what) => format!("there is no leader: {what}").into(),
+                None => no_role.to_string().into(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::without_orderer;
+
+    /// Whoever is on call reads them first.
+    #[test]
+    fn who_is_not_ready_says_why() {
+        let (_dir, server) = without_orderer("");
+        let reason = || not_ready(&server).map(Cow::into_owned);
+        assert_eq!(reason(), None);
+        server.role.set(Role::Reading);
+        assert_eq!(
+            reason().as_deref(),
+            Some(
+                "this server is reading its data directory, and serves clients once it has read it"
+            )
+        );
+        server.role.set(Role::None);
+        *server.others.waits_for.lock() = Some("start server 2".to_owned());
+        assert_eq!(
+            reason().as_deref(),
+            Some("this server takes part in no ensemble yet: start server 2")
+        );
+        server.others.voters.store(3, Ordering::Relaxed);
+        assert_eq!(reason().as_deref(), Some("there is no leader: start server 2"));
+        // A leader is there: nobody has to be started.
+        for (no_role, expected) in [
+            (
+                NoRole::TooOld { ms: 700, behind: 1200 },
+                "this server lags 1200 transactions behind: what it has is 700 ms older than \
+                 syncLimit allows",
+            ),
+            (
+                NoRole::TooOld { ms: 700, behind: 0 },
+                "this server knows a leader, but for 700 ms too long a majority has not confirmed \
+                 that its data is up to date",
+            ),
+            (
+                NoRole::WrongTree,
+                "the data of this server differs from that of the others; it is loading the \
+                 leader's",
+            ),
+            (
+                NoRole::TreeInDoubt,
+                "the data of this server differs from the leader's, and too few servers are \
+                 present to tell which is right",
+            ),
+        ] {
+            *server.others.no_role.lock() = no_role;
+            assert_eq!(reason().as_deref(), Some(expected));
+        }
+        *server.others.no_role.lock() = NoRole::NoLeader;
+        *server.others.waits_for.lock() = None;
+        assert_eq!(reason().as_deref(), Some("there is no leader, or this server cannot reach it"));
+        server.role.set(Role::Observer);
+        assert_eq!(reason(), None);
+        server.others.lacks_vote.store(true, Ordering::Relaxed);
+        assert!(reason().is_some_and(|it| it.contains("does not vote yet")));
     }
 }
