@@ -22,6 +22,19 @@ pub(super) enum CommandError {
          zoo.cfg itself", path.display()
     )]
     NoDataDirectory { path: PathBuf },
+    #[error(
+        "{} has no log: {}; give the zoo.cfg, which names both folders", path.display(),
+        .logs.as_ref().map_or_else(
+            || "its snapshots are ZooKeeper's, so the log is in another folder, dataLogDir".to_owned(),
+            |logs| format!("its server keeps the log in {}", logs.display())
+        )
+    )]
+    LogElsewhere { path: PathBuf, logs: Option<PathBuf> },
+    #[error(
+        "{} says where the log is, and so does --log-dir; leave out --log-dir, or give dataDir \
+         instead of the zoo.cfg", config.display()
+    )]
+    LogNamedTwice { config: PathBuf },
     #[error("{} is in use by process {pid} ({name}); stop it first", path.display())]
     InUse { path: PathBuf, pid: u32, name: String },
     #[error("{} does not match the backup's manifest: {what}; use another backup", path.display())]
@@ -58,6 +71,7 @@ impl CommandError {
             Self::Io { .. } => MessageId::TOOL_FILE,
             Self::Output(_) => MessageId::TOOL_OUTPUT,
             Self::NoDataDirectory { .. } => MessageId::NO_DATA_DIRECTORY,
+            Self::LogElsewhere { .. } | Self::LogNamedTwice { .. } => MessageId::LOG_FOLDER_UNCLEAR,
             Self::InUse { .. } => MessageId::DIRECTORY_IN_USE,
             Self::Altered { .. } => MessageId::BACKUP_ALTERED,
             Self::Manifest { .. } => MessageId::MANIFEST_UNREADABLE,
@@ -70,11 +84,15 @@ impl CommandError {
 
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::NotEmpty { .. } | Self::Inexplicable { .. } => 2,
+            Self::Config(_)
+            | Self::LogNamedTwice { .. }
+            | Self::NotEmpty { .. }
+            | Self::Inexplicable { .. } => 2,
             Self::Io { .. }
             | Self::Admin { .. }
             | Self::Output(_)
             | Self::NoDataDirectory { .. }
+            | Self::LogElsewhere { .. }
             | Self::InUse { .. }
             | Self::Storage(
                 StorageError::Io { .. }

@@ -143,7 +143,7 @@ fn read(
 }
 
 /// The zxid of a snapshot is that of its name.
-fn name_zxid(path: &Path) -> i64 {
+pub(super) fn name_zxid(path: &Path) -> i64 {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let zxid =
         name.strip_prefix("snapshot.").map(|rest| rest.split('.').next().unwrap_or_default());

@@ -107,5 +107,9 @@ FK0821 ID_GARBLED
 "These ids are kept as they are. ferrokeeper reads the characters that the clients send as UTF-8, so these clients get different ids, and lose the permissions that only the old ids have."
 "Before the move, set the ACLs of these znodes again, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
+FK0823 LOG_FOLDER_UNCLEAR
+"A tool was given only a `dataDir` whose log is in another folder, or a zoo.cfg and `--log-dir` as well."
+"Nothing was done: half of a directory looks like one that is damaged or lacks its last transactions."
+"Give the zoo.cfg and nothing else: it names both folders. Without one, give `dataDir` and `--log-dir`; if a snapshot is really all that there is, `--log-dir` may name the same folder. Where a tool has no `--log-dir` for the folder, as for the backup of a `restore`, write a zoo.cfg that names both."
 
 }
