@@ -72,6 +72,8 @@ fn a_data_dir_whose_log_is_elsewhere_is_half_of_the_data() {
             &["data", "first-snapshot", data],
             &["backup", data, text(&backup)],
             &["restore", data, text(&made)],
+            &["log", "show", data],
+            &["log", "verify", text(&split.data.join("version-2"))],
             &["migrate", "check", "--to-zookeeper", data],
         ] {
             let ended = refused(words, 3);
@@ -161,4 +163,32 @@ fn a_restore_puts_both_folders_of_a_zoo_cfg_in_their_place() {
     assert_eq!(object(&["data", "check", "--json", config])["last_zxid"], "0x5");
     assert!(split.logs.join("version-2/log.1").exists());
     assert!(!split.data.join("version-2/log.1").exists());
+}
+
+/// Two logs of each, and the same records whichever way they are named.
+#[test]
+fn the_logs_of_a_zoo_cfg_are_shown() {
+    for is_own in [true, false] {
+        let root = tempfile::tempdir().expect("a folder");
+        let split = match is_own {
+            true => Split::of_ours(root.path()),
+            false => Split::of_zookeepers(root.path()),
+        };
+        let (logs, config) = (text(&split.logs), text(&split.config));
+        let shown = fine(&["log", "show", "--json", config]).json();
+        let zxids: Vec<&str> = shown.iter().filter_map(|line| line["zxid"].as_str()).collect();
+        let expected: Vec<String> =
+            (1..=if is_own { 6 } else { 12 }).map(|zxid| format!("{zxid:#x}")).collect();
+        assert_eq!(zxids, expected);
+        assert_eq!(fine(&["log", "show", "--json", logs]).json(), shown);
+        let verified = fine(&["log", "verify", config]).out;
+        assert_eq!(fine(&["log", "verify", logs]).out, verified);
+        assert_eq!(verified.lines().count(), 2, "{verified}");
+        // What is wrong with a zoo.cfg is told as of a zoo.cfg; a log may have any name.
+        fs::write(root.path().join("bad.cfg"), "dataDir=\n").expect("written");
+        assert_eq!(run(&["log", "verify", text(&root.path().join("bad.cfg"))]).code, 2);
+        let copy = root.path().join("copy");
+        fs::copy(split.logs.join("version-2/log.1"), &copy).expect("copied");
+        fine(&["log", "verify", text(&copy)]);
+    }
 }
