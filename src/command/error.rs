@@ -1,7 +1,7 @@
 //! Why a tool could not do what it was asked for: what, where, what to do.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::message::MessageId;
@@ -23,11 +23,8 @@ pub(super) enum CommandError {
     )]
     NoDataDirectory { path: PathBuf },
     #[error(
-        "{} has no log: {}; give the zoo.cfg, which names both folders", path.display(),
-        .logs.as_ref().map_or_else(
-            || "its snapshots are ZooKeeper's, so the log is in another folder, dataLogDir".to_owned(),
-            |logs| format!("its server keeps the log in {}", logs.display())
-        )
+        "{} has no log: {}; give the zoo.cfg, which names both folders",
+        path.display(), where_its_log_is(logs.as_deref())
     )]
     LogElsewhere { path: PathBuf, logs: Option<PathBuf> },
     #[error(
@@ -56,6 +53,14 @@ pub(super) enum CommandError {
     Inexplicable { word: String, nearest: Option<&'static str> },
     #[error("{1}")]
     Refused(MessageId, String),
+}
+
+/// As far as anything says it; ZooKeeper says nothing.
+fn where_its_log_is(logs: Option<&Path>) -> String {
+    match logs {
+        Some(logs) => format!("its server keeps the log in {}", logs.display()),
+        None => "its snapshots are ZooKeeper's, whose log must be in another folder".to_owned(),
+    }
 }
 
 impl CommandError {

@@ -43,7 +43,7 @@ impl Place {
     }
 
     pub(super) fn folders(&self) -> Result<Folders, CommandError> {
-        if self.at.is_file() {
+        if self.at.is_file() || is_missing_configuration(&self.at) {
             if self.log_dir.is_some() {
                 return Err(CommandError::LogNamedTwice { config: self.at.clone() });
             }
@@ -56,8 +56,13 @@ impl Place {
     }
 }
 
+/// A zoo.cfg that is misspelt is not a folder to be made.
+fn is_missing_configuration(at: &Path) -> bool {
+    at.extension().is_some_and(|extension| extension == "cfg") && !at.exists()
+}
+
 /// Who names `version-2` itself means the folder above.
-pub(super) fn above_version(path: &Path) -> PathBuf {
+fn above_version(path: &Path) -> PathBuf {
     match (path.file_name(), path.parent()) {
         (Some(name), Some(parent)) if name == "version-2" => {
             if parent.as_os_str().is_empty() {

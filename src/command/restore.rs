@@ -33,7 +33,8 @@ pub struct RestoreArguments {
     /// that follows it.
     #[arg(long, value_name = "TIME")]
     to_time: Option<Instant>,
-    /// If dataDir contains data, which is refused otherwise, move its files into a folder replaced-* next to version-2.
+    /// If dataDir contains data, which is refused otherwise, move its files into a folder
+    /// replaced-* next to version-2.
     #[arg(long)]
     replace: bool,
     /// Only report what would be created.

@@ -159,6 +159,9 @@ fn a_restore_puts_both_folders_of_a_zoo_cfg_in_their_place() {
     let backup = root.path().join("backup");
     fine(&["backup", config, text(&backup)]);
     refused(&["restore", text(&backup), data, "--replace"], 3);
+    let misspelt = root.path().join("zo.cfg");
+    assert_eq!(run(&["restore", text(&backup), text(&misspelt)]).code, 2);
+    assert!(!misspelt.exists());
     fine(&["restore", text(&backup), config, "--replace", "--to-zxid", "0x5"]);
     assert_eq!(object(&["data", "check", "--json", config])["last_zxid"], "0x5");
     assert!(split.logs.join("version-2/log.1").exists());
