@@ -64,6 +64,7 @@ pub use files::raft_state::{Members, Over, RaftState, RaftStateFile, SESSIONS_BE
 pub use files::session_key::{SessionKey, SessionSecret, write_sessions_before_key};
 pub use log::audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use log::entry_log::{EntryLog, EntryWriter, LogEntry, Segments};
+pub use log::logged::log_folder;
 pub(crate) use log::record::TRAILER_LEN;
 pub use log::record::{EntryKind, RECORD_MAX};
 pub use log::spare::{FillStep, SpareFiller};

@@ -16,7 +16,7 @@ use super::place::Place;
 use super::progress::Progress;
 use super::state::contents;
 use super::words::{Hex, Instant, counted};
-use crate::storage::{self, Copied, Disk, RealDisk, Target};
+use crate::storage::{self, Access, Copied, Disk, RealDisk, Target};
 
 /// The manifest's name in the folder of a backup.
 pub(super) const MANIFEST: &str = "backup.json";
@@ -157,8 +157,8 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), CommandError
     })?;
     text.push(b'\n');
     let write = || {
-        let mut file = std::fs::File::create_new(&path)?;
-        std::io::Write::write_all(&mut file, &text)?;
+        let file = RealDisk.create(&path, Access::Shared)?;
+        file.write_all_at(&text, 0)?;
         file.sync_all()
     };
     write().map_err(|source| CommandError::Io { action: "write", path: path.clone(), source })

@@ -1,7 +1,7 @@
 //! Why a tool could not do what it was asked for: what, where, what to do.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::message::MessageId;
@@ -22,6 +22,16 @@ pub(super) enum CommandError {
          zoo.cfg itself", path.display()
     )]
     NoDataDirectory { path: PathBuf },
+    #[error(
+        "{} has no log: {}; give the zoo.cfg, which names both folders",
+        path.display(), where_its_log_is(logs.as_deref())
+    )]
+    LogElsewhere { path: PathBuf, logs: Option<PathBuf> },
+    #[error(
+        "{} says where the log is, and so does --log-dir; leave out --log-dir, or give dataDir \
+         instead of the zoo.cfg", config.display()
+    )]
+    LogNamedTwice { config: PathBuf },
     #[error("{} is in use by process {pid} ({name}); stop it first", path.display())]
     InUse { path: PathBuf, pid: u32, name: String },
     #[error("{} does not match the backup's manifest: {what}; use another backup", path.display())]
@@ -46,6 +56,14 @@ pub(super) enum CommandError {
     Refused(MessageId, String),
 }
 
+/// As far as anything says it; ZooKeeper says nothing.
+fn where_its_log_is(logs: Option<&Path>) -> String {
+    match logs {
+        Some(logs) => format!("its server keeps the log in {}", logs.display()),
+        None => "its snapshots are ZooKeeper's, whose log must be in another folder".to_owned(),
+    }
+}
+
 impl CommandError {
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -59,6 +77,7 @@ impl CommandError {
             Self::Io { .. } => MessageId::TOOL_FILE,
             Self::Output(_) => MessageId::TOOL_OUTPUT,
             Self::NoDataDirectory { .. } => MessageId::NO_DATA_DIRECTORY,
+            Self::LogElsewhere { .. } | Self::LogNamedTwice { .. } => MessageId::LOG_FOLDER_UNCLEAR,
             Self::InUse { .. } => MessageId::DIRECTORY_IN_USE,
             Self::Altered { .. } => MessageId::BACKUP_ALTERED,
             Self::Manifest { .. } => MessageId::MANIFEST_UNREADABLE,
@@ -71,11 +90,15 @@ impl CommandError {
 
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::NotEmpty { .. } | Self::Inexplicable { .. } => 2,
+            Self::Config(_)
+            | Self::LogNamedTwice { .. }
+            | Self::NotEmpty { .. }
+            | Self::Inexplicable { .. } => 2,
             Self::Io { .. }
             | Self::Admin { .. }
             | Self::Output(_)
             | Self::NoDataDirectory { .. }
+            | Self::LogElsewhere { .. }
             | Self::InUse { .. }
             | Self::Storage(
                 StorageError::Io { .. }

@@ -1,5 +1,7 @@
 //! `log show` and `log verify`: transaction logs, record by record.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -8,10 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::error::CommandError;
 use super::output::Output;
+use super::place::Place;
 use super::words::{Hex, Instant, ZxidRange, counted};
 use super::{Finding, membership, txn};
 use crate::message::MessageId;
-use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
+use crate::storage::{self, LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
 
 /// Show or verify transaction logs.
 #[derive(Debug, Subcommand)]
@@ -20,8 +23,8 @@ pub enum LogCommand {
     Show(ShowLog),
     /// Check every record, and that none is missing.
     Verify {
-        /// A log, or a folder of logs.
-        #[arg(value_name = "FILE|DIR")]
+        /// A log, a folder of logs, or a zoo.cfg that names it.
+        #[arg(value_name = "FILE|DIR|ZOO.CFG")]
         at: PathBuf,
         /// Print one JSON object per log.
         #[arg(long)]
@@ -32,8 +35,8 @@ pub enum LogCommand {
 /// Which transactions are shown.
 #[derive(Debug, Args)]
 pub struct ShowLog {
-    /// A log, or a folder of logs.
-    #[arg(value_name = "FILE|DIR")]
+    /// A log, a folder of logs, or a zoo.cfg that names it.
+    #[arg(value_name = "FILE|DIR|ZOO.CFG")]
     at: PathBuf,
     /// Only transactions on this znode or its descendants.
     #[arg(long, value_name = "PATH")]
@@ -240,7 +243,7 @@ pub(super) fn writer_name(writer: Writer) -> &'static str {
     }
 }
 
-/// Reads the log at `at`, or those in that folder, oldest first.
+/// Reads the log at `at`, or those in that folder or of that zoo.cfg, oldest first.
 fn audit(
     at: &Path,
     mut each: impl FnMut(&Path, &LogRecord<'_>) -> Result<(), CommandError>,
@@ -258,20 +261,32 @@ fn audit(
 
 fn files(at: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |source| CommandError::Io { action: "read", path: at.to_owned(), source };
-    if !std::fs::metadata(at).map_err(failed)?.is_dir() {
+    let its = std::fs::metadata(at).map_err(failed)?;
+    if !its.is_dir() && !(its.is_file() && is_configuration(at).map_err(failed)?) {
         return Ok(vec![at.to_owned()]);
     }
-    let version = at.join("version-2");
-    let folder = if version.is_dir() { version } else { at.to_owned() };
-    let files = crate::storage::logs_in(&RealDisk, &folder)?;
-    if files.is_empty() {
-        return Err(CommandError::Refused(
-            MessageId::NO_LOG,
-            format!(
-                "{} contains no log; give dataLogDir as in zoo.cfg, or a file log.*",
-                folder.display()
-            ),
-        ));
+    let folders = Place::of_folder(at).folders()?;
+    let version = folders.data_log_dir.join("version-2");
+    let folder = if version.is_dir() { version } else { folders.data_log_dir.clone() };
+    let files = storage::logs_in(&RealDisk, &folder)?;
+    if !files.is_empty() {
+        return Ok(files);
     }
-    Ok(files)
+    folders.expect_log()?;
+    Err(CommandError::Refused(
+        MessageId::NO_LOG,
+        format!(
+            "{} contains no log; give the zoo.cfg, dataLogDir as in it, or a file log.*",
+            folder.display()
+        ),
+    ))
+}
+
+/// Whether it is a zoo.cfg and no log: it is text, and a log has zeros in its header.
+fn is_configuration(file: &Path) -> io::Result<bool> {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut head = Vec::new();
+    File::open(file)?.take(512).read_to_end(&mut head)?;
+    let is_text = head.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace());
+    Ok(is_text && !head.is_empty() && !name.starts_with("log."))
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::error::CommandError;
+use super::snapshot::name_zxid;
 use crate::config;
 use crate::engine::database::Rules;
 use crate::ensemble::Rebuild;
-use crate::storage::{DataDirectory, DirectoryOptions, RealDisk, StorageError};
+use crate::storage::{self, DataDirectory, DirectoryOptions, RealDisk, StorageError, Writer};
 
 /// A data directory by its folder or by its zoo.cfg.
 #[derive(Clone, Debug, Args)]
@@ -28,6 +29,8 @@ pub(super) struct Folders {
     pub(super) data_dir: PathBuf,
     pub(super) data_log_dir: PathBuf,
     extended_types: bool,
+    /// A dataDir was given alone: nobody has said where its log is.
+    is_alone: bool,
 }
 
 impl Place {
@@ -40,22 +43,26 @@ impl Place {
     }
 
     pub(super) fn folders(&self) -> Result<Folders, CommandError> {
-        if self.at.is_file() {
-            let config = config::load(Some(&self.at), &[])?.config;
-            return Ok(Folders {
-                data_dir: config.data_dir,
-                data_log_dir: config.data_log_dir,
-                extended_types: config.extended_types_enabled,
-            });
+        if self.at.is_file() || is_missing_configuration(&self.at) {
+            if self.log_dir.is_some() {
+                return Err(CommandError::LogNamedTwice { config: self.at.clone() });
+            }
+            return Ok(Folders::of_config(&config::load(Some(&self.at), &[])?.config));
         }
         let data_dir = above_version(&self.at);
         let data_log_dir = self.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
-        Ok(Folders { data_dir, data_log_dir, extended_types: false })
+        let is_alone = self.log_dir.is_none();
+        Ok(Folders { data_dir, data_log_dir, extended_types: false, is_alone })
     }
 }
 
+/// A zoo.cfg that is misspelt is not a folder to be made.
+fn is_missing_configuration(at: &Path) -> bool {
+    at.extension().is_some_and(|extension| extension == "cfg") && !at.exists()
+}
+
 /// Who names `version-2` itself means the folder above.
-pub(super) fn above_version(path: &Path) -> PathBuf {
+fn above_version(path: &Path) -> PathBuf {
     match (path.file_name(), path.parent()) {
         (Some(name), Some(parent)) if name == "version-2" => {
             if parent.as_os_str().is_empty() {
@@ -74,6 +81,7 @@ impl Folders {
             data_dir: config.data_dir.clone(),
             data_log_dir: config.data_log_dir.clone(),
             extended_types: config.extended_types_enabled,
+            is_alone: false,
         }
     }
 
@@ -127,7 +135,28 @@ impl Folders {
                 return Err(CommandError::NoDataDirectory { path: dir.clone() });
             }
         }
-        Ok(())
+        self.expect_log()
+    }
+
+    /// A dataDir alone is not taken for all of a directory whose log is in another folder.
+    pub(super) fn expect_log(&self) -> Result<(), CommandError> {
+        let version = self.data_dir.join("version-2");
+        if !self.is_alone || !version.is_dir() {
+            return Ok(());
+        }
+        let directory = DataDirectory::look(Arc::new(RealDisk), version.clone(), version.clone())?;
+        if !storage::logs_in(&RealDisk, &version)?.is_empty() {
+            return Ok(());
+        }
+        let logs = storage::log_folder(&RealDisk, &version)?;
+        let is_elsewhere = match &logs {
+            Some(logs) => !is_one_folder(logs, &version),
+            None => is_cut_off(&directory)?,
+        };
+        match is_elsewhere {
+            true => Err(CommandError::LogElsewhere { path: self.data_dir.clone(), logs }),
+            false => Ok(()),
+        }
     }
 
     /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory
@@ -148,6 +177,22 @@ impl Folders {
         // Nobody chooses names against the hashes of a tool.
         Rebuild::new(0, rules).of(directory)
     }
+}
+
+/// Whether `named`, which may be relative to where a server ran, is this folder.
+fn is_one_folder(named: &Path, folder: &Path) -> bool {
+    let (Ok(its), Ok(folder)) = (named.canonicalize(), folder.canonicalize()) else {
+        return named == folder;
+    };
+    its == folder
+}
+
+/// Whether the newest snapshot is ZooKeeper's and shows transactions. ZooKeeper never parts it from
+/// the log of before it.
+fn is_cut_off(directory: &DataDirectory) -> Result<bool, StorageError> {
+    let newest = storage::writers(directory)?.into_iter().next();
+    Ok(newest
+        .is_some_and(|(path, writer)| writer == Some(Writer::ZooKeeper) && name_zxid(&path) > 0))
 }
 
 /// A process with a file of `folder` open, by its number and its program.

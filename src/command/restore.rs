@@ -10,7 +10,7 @@ use super::Finding;
 use super::backup::{MANIFEST, Manifest, in_hex};
 use super::error::CommandError;
 use super::output::Output;
-use super::place::{Place, above_version};
+use super::place::{Folders, Place};
 use super::progress::Progress;
 use super::state::contents;
 use super::words::{Hex, Instant, counted, stamp};
@@ -24,12 +24,8 @@ pub struct RestoreArguments {
     /// A backup, or a copy of a data directory that no server is writing to.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// The new server's dataDir; without --replace, it must contain no data yet.
-    #[arg(value_name = "DIR")]
-    target: PathBuf,
-    /// The new server's dataLogDir, if it is a different folder.
-    #[arg(long, value_name = "DIR")]
-    log_dir: Option<PathBuf>,
+    #[command(flatten)]
+    target: Place,
     /// Omit every transaction after this one, such as 0x50000000a.
     #[arg(long, value_name = "ZXID", conflicts_with = "to_time")]
     to_zxid: Option<Hex>,
@@ -37,7 +33,8 @@ pub struct RestoreArguments {
     /// that follows it.
     #[arg(long, value_name = "TIME")]
     to_time: Option<Instant>,
-    /// If DIR contains data, move its files into a folder replaced-* next to version-2.
+    /// If dataDir contains data, which is refused otherwise, move its files into a folder
+    /// replaced-* next to version-2.
     #[arg(long)]
     replace: bool,
     /// Only report what would be created or replaced, or why it would be refused.
@@ -49,18 +46,17 @@ pub struct RestoreArguments {
 }
 
 pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Finding, CommandError> {
-    let source_place = Place::of_folder(&arguments.backup);
-    let folders = source_place.folders()?;
+    let target_folders = arguments.target.folders()?;
+    target_folders.expect_log()?;
+    let folders = Place::of_folder(&arguments.backup).folders()?;
     let source = folders.look()?;
     let manifest = verify(&folders.data_dir)?;
 
-    let data_dir = above_version(&arguments.target);
-    let log_dir = arguments.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
-    let target = Target::new(Arc::new(RealDisk), data_dir.clone(), log_dir.clone());
+    let Folders { data_dir, data_log_dir, .. } = target_folders.clone();
+    let target = Target::new(Arc::new(RealDisk), data_dir.clone(), data_log_dir);
     let has_data = has_data(&target, arguments.replace)?;
-    let there = Place::of_folders(&data_dir, &log_dir).folders()?;
     if has_data {
-        there.expect_unused()?;
+        target_folders.expect_unused()?;
     }
 
     let zxid_max = match (arguments.to_zxid, arguments.to_time) {
@@ -81,7 +77,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
         let progress = Progress::waiting("copying");
         // Held until the new data is in its place: no server starts in between.
         let held = match has_data {
-            true => there.hold()?,
+            true => target_folders.hold()?,
             false => Vec::new(),
         };
         storage::restore(&source, &examined, &target, &mut |bytes| progress.advance(bytes))?;

@@ -148,7 +148,7 @@ fn read(
 }
 
 /// The zxid of a snapshot is that of its name, where it has such a name.
-fn name_zxid(path: &Path) -> Option<i64> {
+pub(super) fn name_zxid(path: &Path) -> Option<i64> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let zxid = name.strip_prefix("snapshot.")?.split('.').next().unwrap_or_default();
     i64::from_str_radix(zxid, 16).ok()

@@ -40,7 +40,8 @@ pub(super) fn check(
 ) -> Result<Finding, CommandError> {
     let loaded = if at.is_dir() { None } else { Some(config::load(Some(at), &[])?) };
     let folders = match (&loaded, log_dir) {
-        (Some(loaded), _) => Folders::of_config(&loaded.config),
+        (Some(_), Some(_)) => return Err(CommandError::LogNamedTwice { config: at.to_owned() }),
+        (Some(loaded), None) => Folders::of_config(&loaded.config),
         (None, Some(log_dir)) => Place::of_folders(at, log_dir).folders()?,
         (None, None) => Place::of_folder(at).folders()?,
     }

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 mod kept_descriptors;
+mod owner;
 mod real;
 #[cfg(test)]
 pub(crate) mod sim;
@@ -22,7 +23,8 @@ pub(crate) const SLICE: usize = 128 << 10;
 /// Folders and the files in them.
 ///
 /// Nothing here is durable by itself: a created, renamed or removed name is durable after
-/// [`Disk::sync_folder`], and the content of a file after [`DiskFile::sync_data`].
+/// [`Disk::sync_folder`], and the content of a file after [`DiskFile::sync_data`]. What root makes
+/// belongs to the owner of the folder that it is in.
 pub trait Disk: Debug + Send + Sync {
     /// Names of the files in `folder`, sorted; folders inside are left out.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;

@@ -1,7 +1,8 @@
 //! `backup` and `restore`.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
 
 use crate::fixture::{fine, image, java, object, own, run, text};
 
@@ -184,4 +185,51 @@ fn a_dry_run_of_a_restore_over_data_says_what_the_run_would_do() {
     drop(open);
     let said = fine(&run_too).out;
     assert_eq!(first_line(&said), format!("replaced {}", made.display()));
+}
+
+/// The user and the group of everything below a folder, and of the folder.
+fn owners(at: &Path) -> Vec<(PathBuf, u32, u32)> {
+    let mut owners = Vec::new();
+    let mut left = vec![at.to_owned()];
+    while let Some(path) = left.pop() {
+        let its = fs::symlink_metadata(&path).expect("it is there");
+        if its.is_dir() {
+            left.extend(fs::read_dir(&path).expect("lists").map(|one| one.expect("one").path()));
+        }
+        owners.push((path, its.uid(), its.gid()));
+    }
+    owners
+}
+
+/// `sudo ferrokeeper restore ...`, where the server is another user's: whoever runs this as root
+/// sees that nothing of root's is left.
+#[test]
+fn what_root_writes_in_the_folder_of_the_servers_user_is_that_users() {
+    let root = tempfile::tempdir().expect("a folder");
+    let theirs = java(&root.path().join("theirs"));
+    let is_root = fs::metadata(root.path()).expect("a folder").uid() == 0;
+    let folder = |name: &str| {
+        let folder = root.path().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        if is_root {
+            chown(&folder, Some(4711), Some(4712)).expect("root may");
+        }
+        folder
+    };
+    let (backup, made, served) = (folder("backup"), folder("made"), folder("served"));
+    fine(&["backup", text(&theirs), text(&backup)]);
+    fine(&["restore", text(&backup), text(&made)]);
+    fine(&["restore", text(&backup), text(&made), "--replace", "--to-zxid", "0xa"]);
+    fine(&["data", "truncate", text(&made), "--to-zxid", "0x9"]);
+    // What a server writes: the lock, a snapshot, logs.
+    own(&served, 9, 2);
+    fine(&["data", "seal", text(&served)]);
+    for folder in [backup, made, served] {
+        let owners = owners(&folder);
+        assert!(owners.len() > 4, "{owners:?}");
+        let (_, user, group) = owners[0];
+        for its in &owners {
+            assert_eq!((its.1, its.2), (user, group), "{}", its.0.display());
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod explain;
 mod fixture;
 mod garbage;
 mod migrate;
+mod place;
 mod refusal;
 mod show;
 mod way_back;

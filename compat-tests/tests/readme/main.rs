@@ -85,18 +85,19 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 16] = [
     ("limits.md", &[]),
     (
         "tools.md",
-        &[(
-            "$ ferrokeeper log show /var/lib/zookeeper --path /eph",
-            Wish::Given(zookeepers_directory),
-        )],
+        &[("$ ferrokeeper log show zoo.cfg --path /eph", Wish::Given(zookeepers_configuration))],
     ),
-    ("damage.md", &[("$ ferrokeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log))]),
+    ("damage.md", &[("$ ferrokeeper data check zoo.cfg", Wish::Given(a_damaged_log))]),
     (
         "backup.md",
         &[
             (
-                "$ ferrokeeper backup /var/lib/zookeeper /var/backups/monday",
-                Wish::Given(zookeepers_directory),
+                "$ ferrokeeper backup zoo.cfg /var/backups/monday",
+                Wish::Given(zookeepers_configuration),
+            ),
+            (
+                "sudo install -d -o ferrokeeper -g ferrokeeper -m 700 /var/backups/ferrokeeper",
+                Wish::NotRun("stops and starts a service"),
             ),
             (
                 "$ curl -s -D headers -H 'Authorization: digest super:secret' \
@@ -150,7 +151,12 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 16] = [
         "upgrade.md",
         &[
             (
-                "ferrokeeper backup /var/lib/ferrokeeper /var/backups/before-upgrade",
+                "sudo install -d -o ferrokeeper -g ferrokeeper -m 700 /var/backups/ferrokeeper",
+                Wish::NotRun("needs the binary of another release"),
+            ),
+            (
+                "sudo -u ferrokeeper ferrokeeper restore /var/backups/ferrokeeper/before-upgrade \
+                 /etc/ferrokeeper/zoo.cfg --replace",
                 Wish::NotRun("needs the binary of another release"),
             ),
             (
@@ -186,7 +192,7 @@ fn zookeepers_directory(_: &mut Terminals) {
 }
 
 fn a_damaged_log(terminals: &mut Terminals) {
-    zookeepers_directory(terminals);
+    zookeepers_configuration(terminals);
     let log = "/var/lib/zookeeper/version-2/log.8";
     let mut bytes = fs::read(log).expect("the log");
     // In its second record.

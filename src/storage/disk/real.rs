@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::kept_descriptors::with_one;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt};
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, owner};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +41,8 @@ impl Disk for RealDisk {
         }
         match std::fs::create_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-            other => other?,
+            Err(error) => return Err(error),
+            Ok(()) => owner::give_folder(folder)?,
         }
         match folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             Some(parent) => self.sync_folder(parent),
@@ -55,7 +56,9 @@ impl Disk for RealDisk {
         if access == Access::Private {
             options.mode(0o600);
         }
-        Ok(Box::new(RealFile(with_one(|| options.open(path))?)))
+        let file = with_one(|| options.open(path))?;
+        owner::give_file(&file, path)?;
+        Ok(Box::new(RealFile(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -94,9 +97,19 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
-        // Never truncated at open: the note of the holder must survive a refused attempt.
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let mut file = match options.clone().create_new(true).open(path) {
+            // Never truncated at open: the note of the holder must survive a refused attempt.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.create(true).truncate(false).open(path)?
+            }
+            made => {
+                let file = made?;
+                owner::give_file(&file, path)?;
+                file
+            }
+        };
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
@@ -175,7 +188,59 @@ impl Drop for RealLock {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
     use super::*;
+
+    /// Whose a file or a folder is, by the numbers of the user and the group.
+    fn owner(path: &Path) -> (u32, u32) {
+        let its = std::fs::symlink_metadata(path).expect("it is there");
+        (its.uid(), its.gid())
+    }
+
+    /// A server that is not root must be able to use what a tool has made as root.
+    #[test]
+    fn what_root_makes_in_a_folder_of_another_user_is_that_users() {
+        let root = tempfile::tempdir().expect("a folder");
+        let data = root.path().join("data");
+        std::fs::create_dir(&data).expect("a folder");
+        if rustix::process::geteuid().is_root() {
+            chown(&data, Some(4711), Some(4712)).expect("root may");
+        }
+        // Who is not root keeps what it makes, which is in its own folder here.
+        let theirs = owner(&data);
+        let folder = data.join("a/version-2");
+        RealDisk.create_folder(&folder).expect("folders");
+        RealDisk.create(&folder.join("log.1"), Access::Shared).expect("a file");
+        RealDisk.create(&folder.join("session.key"), Access::Private).expect("a file");
+        RealDisk.lock(&folder.join("lock"), "").expect("a lock");
+        for name in ["a", "a/version-2"] {
+            assert_eq!(owner(&data.join(name)), theirs, "{name}");
+        }
+        for name in ["log.1", "session.key", "lock"] {
+            assert_eq!(owner(&folder.join(name)), theirs, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_keeps_its_owner() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("lock");
+        std::fs::write(&path, "").expect("a file");
+        chown(root.path(), Some(4711), Some(4712)).expect("root may");
+        RealDisk.lock(&path, "").expect("a lock");
+        RealDisk.create_folder(root.path()).expect("it is there");
+        RealDisk.open_for_write(&path).expect("opens");
+        assert_eq!(owner(&path), (0, 0));
+        // A link leads to a file that somebody else made.
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        RealDisk.lock(&link, "").expect("a lock");
+        assert_eq!(owner(&path), (0, 0));
+    }
 
     #[test]
     fn who_gives_the_lock_back_keeps_it_in_no_child_that_starts() {

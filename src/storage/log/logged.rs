@@ -131,6 +131,15 @@ pub(crate) fn said(
     Ok(said.map(|said| lines_of(&said)))
 }
 
+/// The folder of logs that the folder `snapshots` says that its server has, if it says so.
+///
+/// # Errors
+/// When the disk fails.
+pub fn log_folder(disk: &dyn Disk, snapshots: &Path) -> Result<Option<PathBuf>, StorageError> {
+    let said = read(disk, snapshots)?;
+    Ok(said.map(|said| PathBuf::from(lines_of(&said).0)))
+}
+
 fn lines_of(said: &[u8]) -> (String, Option<i64>) {
     let said = String::from_utf8_lossy(said);
     let said = said.trim_end();
