@@ -12,11 +12,12 @@ pub const PROVIDER: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
 /// Names that ZooKeeper does not have.
-pub const OWN: [&str; 5] = [
+pub const OWN: [&str; 6] = [
     "audit_held_bytes",
     "audit_lines_lost",
     "disk_nearly_full_refused",
     "fsync_threshold_exceed_count",
+    "ready",
     "watched_bytes",
 ];
 /// How others of them begin.

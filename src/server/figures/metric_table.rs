@@ -92,6 +92,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
         "unsealed_bytes",
         "bytes of old ZooKeeper files that are not purged until ferrokeeper data seal",
     ),
+    of("ready", "1 if /health/ready is 200, otherwise 0"),
 ];
 
 /// The same by a key.

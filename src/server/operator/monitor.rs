@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::descriptors;
+use super::admin::health;
 use super::four_letter::VERSION;
 use crate::engine::quota;
 use crate::server::figures::distribution::{Distribution, PERCENTILES};
@@ -91,6 +92,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("unread_bytes", integer(server.connections.unread().bytes())),
         ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
+        ("ready", Value::Integer(health::not_ready(server).is_none().into())),
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
         ("watch_count", integer(watches)),
@@ -292,4 +294,28 @@ pub(in crate::server) fn folder_size(folder: &Path) -> u64 {
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::without_orderer;
+
+    #[test]
+    fn a_server_is_ready_while_nobody_is_turned_away() {
+        let (_dir, server) = without_orderer("");
+        let is_ready = || gauges(&server)["ready"];
+        assert_eq!(is_ready(), Value::Integer(1));
+        for role in [Role::Reading, Role::None] {
+            server.role.set(role);
+            assert_eq!(is_ready(), Value::Integer(0), "{role:?}");
+        }
+        server.role.set(Role::Observer);
+        assert_eq!(is_ready(), Value::Integer(1));
+        server.others.lacks_vote.store(true, Ordering::Relaxed);
+        assert_eq!(is_ready(), Value::Integer(0), "it does not vote yet");
+        server.role.set(Role::Standalone);
+        *server.short_disk.lock() = Some("the disk is full");
+        assert_eq!(is_ready(), Value::Integer(0), "nobody gets a session");
+    }
 }
