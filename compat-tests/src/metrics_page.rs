@@ -12,12 +12,13 @@ pub const PROVIDER: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
 /// Names that ZooKeeper does not have.
-pub const OWN: [&str; 6] = [
+pub const OWN: [&str; 7] = [
     "audit_held_bytes",
     "audit_lines_lost",
     "disk_nearly_full_refused",
     "fsync_threshold_exceed_count",
     "ready",
+    "unfinished_write_seconds",
     "watched_bytes",
 ];
 /// How others of them begin.

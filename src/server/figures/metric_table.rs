@@ -93,6 +93,11 @@ pub(in crate::server) const GAUGES: &[Row] = &[
         "bytes of old ZooKeeper files that are not purged until ferrokeeper data seal",
     ),
     of("ready", "1 if /health/ready is 200, otherwise 0"),
+    of(
+        "unfinished_write_seconds",
+        "age in seconds of the oldest write or sync in the data directory that has not returned, \
+         0 for none",
+    ),
 ];
 
 /// The same by a key.

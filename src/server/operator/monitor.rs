@@ -81,6 +81,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
     let Sizes { znodes, data, ephemerals, sessions, watches, watched_bytes } = Sizes::of(server);
     let others = &server.others;
     let [last, min, max] = server.stats.response_size().map(Value::Integer);
+    let unfinished = server.unfinished.oldest().unwrap_or_default().as_secs_f64();
     let mut gauges = BTreeMap::from([
         ("avg_latency", Value::Average(latency)),
         ("max_latency", long(latency.max)),
@@ -93,6 +94,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
         ("ready", Value::Integer(health::not_ready(server).is_none().into())),
+        ("unfinished_write_seconds", Value::Real(unfinished)),
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
         ("watch_count", integer(watches)),
@@ -317,5 +319,27 @@ mod tests {
         server.role.set(Role::Standalone);
         *server.short_disk.lock() = Some("the disk is full");
         assert_eq!(is_ready(), Value::Integer(0), "nobody gets a session");
+    }
+
+    #[test]
+    fn a_write_to_the_data_directory_that_does_not_return_is_shown() {
+        let (dir, server) = without_orderer("");
+        let unfinished = || gauges(&server)["unfinished_write_seconds"];
+        assert_eq!(unfinished(), Value::Real(0.0));
+        // Whoever opens it waits until somebody writes.
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a pipe");
+        std::thread::scope(|scope| {
+            let hangs = scope.spawn(|| server.directory.disk().sync_folder(&pipe));
+            while unfinished() == Value::Real(0.0) {
+                std::thread::yield_now();
+            }
+            let writer = fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+            // That it is no folder does not matter.
+            let _ = hangs.join().expect("it returns");
+            drop(writer);
+        });
+        assert_eq!(unfinished(), Value::Real(0.0));
     }
 }
