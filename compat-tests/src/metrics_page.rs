@@ -12,7 +12,8 @@ pub const PROVIDER: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
 /// Names that ZooKeeper does not have.
-pub const OWN: [&str; 7] = [
+pub const OWN: [&str; 8] = [
+    "audit_failing",
     "audit_held_bytes",
     "audit_lines_lost",
     "disk_nearly_full_refused",

@@ -88,6 +88,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
         "audit_held_bytes",
         "bytes of changes not in the audit log yet: of memory or of lines, whichever is more",
     ),
+    of("audit_failing", "1 if no audit line could be written for 5 s, until it can, otherwise 0"),
     of(
         "unsealed_bytes",
         "bytes of old ZooKeeper files that are not purged until ferrokeeper data seal",

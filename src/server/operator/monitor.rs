@@ -81,6 +81,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
     let Sizes { znodes, data, ephemerals, sessions, watches, watched_bytes } = Sizes::of(server);
     let others = &server.others;
     let [last, min, max] = server.stats.response_size().map(Value::Integer);
+    let audit_fails = server.audit.as_ref().is_some_and(|audit| audit.is_failing());
     let unfinished = server.unfinished.oldest().unwrap_or_default().as_secs_f64();
     let mut gauges = BTreeMap::from([
         ("avg_latency", Value::Average(latency)),
@@ -91,6 +92,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("num_alive_connections", integer(server.connections.count())),
         ("outstanding_requests", integer(server.outstanding())),
         ("unread_bytes", integer(server.connections.unread().bytes())),
+        ("audit_failing", Value::Integer(audit_fails.into())),
         ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
         ("ready", Value::Integer(health::not_ready(server).is_none().into())),
