@@ -201,6 +201,10 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
         "fsync_threshold_exceed_count",
         "syncs of the log that took longer than fsync.warningthresholdms",
     ),
+    of(
+        "snapshot_failed_count",
+        "snapshots that failed or were abandoned, whether requested or not",
+    ),
     of("audit_lines_lost", "audit lines that could not be written"),
     of("disk_nearly_full_refused", "requests refused because disk or memory is nearly full"),
     of("unread_closed_count", "connections closed because they had gone longest without reading"),
