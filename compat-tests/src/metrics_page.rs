@@ -12,12 +12,13 @@ pub const PROVIDER: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
 /// Names that ZooKeeper does not have.
-pub const OWN: [&str; 9] = [
+pub const OWN: [&str; 10] = [
     "audit_failing",
     "audit_held_bytes",
     "audit_lines_lost",
     "disk_nearly_full_refused",
     "fsync_threshold_exceed_count",
+    "peer_present",
     "ready",
     "snapshot_failed_count",
     "unfinished_write_seconds",

@@ -107,6 +107,10 @@ pub(in crate::server) const GAUGE_SETS: &[Row] = &[
     of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for no limit"),
     of("quota_count_usage_per_namespace", "znodes that count against quotas"),
     of("quota_bytes_usage_per_namespace", "bytes that count against quotas"),
+    of(
+        "peer_present",
+        "on a leader: 1 if a server that is listed or a member is with it, otherwise 0",
+    ),
     of("peer_lag_entries", "on a leader: transactions that are not known to be on a server's disk"),
     of(
         "peer_lag_bytes",

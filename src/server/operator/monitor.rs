@@ -1,6 +1,6 @@
 //! What monitoring reads: `mntr` and `/metrics`, from one table of names (`MonitorCommand`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -16,6 +16,7 @@ use crate::server::figures::metric_table::{
     ADVANCED, ADVANCED_SETS, BASIC, BASIC_SETS, COUNTER_SETS, COUNTERS, GAUGE_SETS, GAUGES,
 };
 use crate::server::figures::namespace;
+use crate::server::figures::quorum_stats::{Lag, Shown};
 use crate::server::figures::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
 use crate::server::figures::stats;
 use crate::server::figures::stats::Summary;
@@ -174,13 +175,28 @@ pub(in crate::server) fn keyed_gauges(
         }
     }
     if server.role.get() == Role::Leader {
-        for (peer, lag) in server.stats.quorum.shown().lags {
+        let Shown { lags, there, .. } = server.stats.quorum.shown();
+        if let Some(there) = there {
+            for peer in others(server, &lags) {
+                add("peer_present", &peer.to_string(), there.contains(&peer).into());
+            }
+        }
+        for (peer, lag) in lags {
             let key = peer.to_string();
             add("peer_lag_entries", &key, i64::try_from(lag.entries).unwrap_or(i64::MAX));
             add("peer_lag_bytes", &key, i64::try_from(lag.bytes).unwrap_or(i64::MAX));
         }
     }
     gauges
+}
+
+/// The other servers that are listed here, and those that are members.
+fn others(server: &Server, members: &BTreeMap<u8, Lag>) -> BTreeSet<u8> {
+    let listed = server.config.ensemble.iter().flat_map(|its| {
+        let servers = its.servers.keys().copied();
+        servers.filter(|id| *id != its.my_id)
+    });
+    listed.chain(members.keys().copied()).collect()
 }
 
 /// The answer to `mntr`. Summaries that never have a value are left out.
