@@ -21,6 +21,7 @@ mod peers;
 mod role;
 mod shared;
 mod signals;
+mod timed_disk;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ use self::orderer::disk::Disk;
 use self::peers::{Peers, Security};
 use self::role::{CurrentRole, Others, Role};
 use self::shared::Server;
+use self::timed_disk::UnfinishedWrites;
 use crate::config::{self, AuditTo, Config, ListenAddress, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::decide::local::LocalSessions;
@@ -114,6 +116,7 @@ struct Ground {
     audit: Option<Arc<Audit>>,
     connections: Arc<Connections>,
     directory: Arc<DataDirectory>,
+    unfinished: Arc<UnfinishedWrites>,
     ending: CancellationToken,
 }
 
@@ -122,6 +125,7 @@ impl Ground {
         config: &Config,
         server_id: u8,
         directory: Arc<DataDirectory>,
+        unfinished: Arc<UnfinishedWrites>,
         ending: CancellationToken,
     ) -> Result<Self, ServerError> {
         let clock = Clock::start();
@@ -155,11 +159,31 @@ impl Ground {
             Arc::new(Unread::new(memory::unread_limit(config), config.jute_max_buffer as usize)),
         );
         let connections = Arc::new(connections);
-        Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
+        Ok(Self {
+            clock,
+            stats,
+            queue,
+            passwords,
+            audit,
+            connections,
+            directory,
+            unfinished,
+            ending,
+        })
     }
 
     fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
-        let Self { clock, stats, queue, passwords, audit, connections, directory, ending } = self;
+        let Self {
+            clock,
+            stats,
+            queue,
+            passwords,
+            audit,
+            connections,
+            directory,
+            unfinished,
+            ending,
+        } = self;
         Arc::new(Server {
             clock,
             replica,
@@ -171,6 +195,7 @@ impl Ground {
             audit,
             stats,
             group_began: AtomicU64::new(0),
+            unfinished,
             directory,
             role: CurrentRole::new(role),
             others: Others::default(),
@@ -188,8 +213,8 @@ async fn serve_alone(
     admin: &operator::admin::Subject,
     signals: &Signals,
 ) -> Result<(), ServerError> {
-    let directory = data::open_alone(&config)?;
-    let ground = Ground::new(&config, 0, Arc::clone(&directory), ending)?;
+    let (directory, unfinished) = data::open_alone(&config)?;
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), unfinished, ending)?;
     let replica = Arc::new(Replica::new(data::empty(&config)?));
     let server = ground.server(config, Arc::clone(&replica), Role::Reading);
     let (client_port, port) = open_ports(&server, admin)?;
@@ -296,8 +321,8 @@ async fn serve_as_member(
 ) -> Result<(), ServerError> {
     let security = Security::load(&members.security)?;
     security.announce();
-    let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), ending)?;
+    let (ensemble, directory, unfinished) = data::open_member(&config, members)?;
+    let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), unfinished, ending)?;
     let peers = Peers::new(
         members,
         security,
@@ -499,8 +524,9 @@ fn showing(
     let text = format!("dataDir={}\nclientPort=2181\n{settings}", dir.path().display());
     std::fs::write(&file, text).expect("it is written");
     let config = config::load(Some(&file), &[]).expect("it is right").config;
-    let directory = data::open_alone(&config).expect("it is new");
-    let ground = Ground::new(&config, 0, directory, CancellationToken::new()).expect("it stands");
+    let (directory, unfinished) = data::open_alone(&config).expect("it is new");
+    let ground = Ground::new(&config, 0, directory, unfinished, CancellationToken::new());
+    let ground = ground.expect("it stands");
     let replica = Arc::new(replica(data::empty(&config).expect("a seed")));
     (dir, ground.server(config, replica, Role::Standalone))
 }

@@ -11,6 +11,35 @@ use std::time::Duration;
 pub const PROVIDER: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
+/// Names that ZooKeeper does not have.
+pub const OWN: [&str; 10] = [
+    "audit_failing",
+    "audit_held_bytes",
+    "audit_lines_lost",
+    "disk_nearly_full_refused",
+    "fsync_threshold_exceed_count",
+    "peer_present",
+    "ready",
+    "snapshot_failed_count",
+    "unfinished_write_seconds",
+    "watched_bytes",
+];
+/// How others of them begin.
+pub const OWN_STARTS: [&str; 7] = [
+    "ferrokeeper_",
+    "process_",
+    "peer_lag_",
+    "read_too_old_",
+    "response_above_",
+    "unread_",
+    "unsealed_",
+];
+
+/// Whether ZooKeeper does not have a metric of that name.
+pub fn is_own(name: &str) -> bool {
+    OWN.contains(&name) || OWN_STARTS.iter().any(|start| name.starts_with(start))
+}
+
 /// A sample: its value by its labels.
 pub type Samples = BTreeMap<BTreeMap<String, String>, f64>;
 

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use compat_tests::http::{self, Answer};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, four_letter_words, tree};
+use compat_tests::{
+    ConnectRequest, Ensemble, Kind, RawClient, Server, four_letter_words, metrics_page, tree,
+};
 
 /// Each command with its other names, but for those that take a snapshot or a body.
 const COMMANDS: [(&str, &[&str]); 26] = [
@@ -56,23 +58,8 @@ const COUNTED: [&str; 9] = [
     "stale_sessions_expired",
 ];
 
-/// Figures of our own, and one that ZooKeeper has of every thousandth transaction only.
-const OURS: [&str; 14] = [
-    "audit_lines_lost",
-    "peer_lag_entries",
-    "peer_lag_bytes",
-    "disk_nearly_full_refused",
-    "fsync_threshold_exceed_count",
-    "audit_held_bytes",
-    "watched_bytes",
-    "read_too_old_closed_count",
-    "read_too_old_wait_count",
-    "unread_bytes",
-    "unread_closed_count",
-    "unsealed_bytes",
-    "maxbuffer_count",
-    "_ack_latency",
-];
+/// ZooKeeper has it of every thousandth transaction only.
+const OF_EVERY_THOUSANDTH: &str = "_ack_latency";
 
 const ON: &str = "admin.enableServer=true";
 const AUTHORIZED: &str = "Authorization: digest u:p";
@@ -185,6 +172,12 @@ fn without_server(key: &str) -> String {
     }
 }
 
+/// Whether ZooKeeper does not have a key, which may have the number of a server in front.
+fn is_own(key: &str) -> bool {
+    let of_all = key.split_once('_').filter(|(server, _)| server.parse::<u8>().is_ok());
+    metrics_page::is_own(of_all.map_or(key, |(_, name)| name))
+}
+
 /// Keys of `monitor` with the types of their values.
 fn figures(text: &str) -> Vec<(String, &'static str, String)> {
     let lines =
@@ -220,7 +213,7 @@ fn differences(what: &str, expected: &str, actual: &str) -> Vec<String> {
     }
     for (key, kind, value) in &actual {
         match known.get(key.as_str()) {
-            None if OURS.iter().any(|ours| key.ends_with(ours)) => {}
+            None if is_own(key) || key.ends_with(OF_EVERY_THOUSANDTH) => {}
             None => wrong.push(format!("{what}: ZooKeeper has no {key}")),
             Some((expected, _)) if expected != kind => {
                 wrong.push(format!("{what}: {key} is {kind}, not {expected}"));

@@ -237,29 +237,6 @@ fn missing(page: &MetricsPage, leads: bool) -> Vec<String> {
     missing
 }
 
-/// Names that ZooKeeper does not have.
-const OWN: [&str; 5] = [
-    "audit_held_bytes",
-    "audit_lines_lost",
-    "disk_nearly_full_refused",
-    "fsync_threshold_exceed_count",
-    "watched_bytes",
-];
-/// How others of them begin.
-const OWN_STARTS: [&str; 7] = [
-    "ferrokeeper_",
-    "process_",
-    "peer_lag_",
-    "read_too_old_",
-    "response_above_",
-    "unread_",
-    "unsealed_",
-];
-
-fn is_own(name: &str) -> bool {
-    OWN.contains(&name) || OWN_STARTS.iter().any(|start| name.starts_with(start))
-}
-
 #[test]
 fn the_page_says_which_names_are_not_zookeepers() {
     let page = fs::read_to_string(repository().join("docs/metrics.md")).expect("the page");
@@ -267,7 +244,7 @@ fn the_page_says_which_names_are_not_zookeepers() {
         page.split_once("are those of Apache ZooKeeper 3.9.5, except for").expect("it says").1;
     let sentence = rest.split_once(". ").expect("its end").0;
     let named: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();
-    assert_eq!(named, [&OWN_STARTS[..], &OWN].concat());
+    assert_eq!(named, [&metrics_page::OWN_STARTS[..], &metrics_page::OWN].concat());
 }
 
 fn call(client: &mut RawClient, op: i32, body: &[u8]) {
@@ -368,7 +345,7 @@ fn compare_names(expected: &MetricsPage, actual: &MetricsPage) -> String {
             _ => {}
         }
     }
-    let families = actual.types.keys().filter(|name| !is_own(name));
+    let families = actual.types.keys().filter(|name| !metrics_page::is_own(name));
     for name in families.filter(|name| !expected.types.contains_key(*name)) {
         differences.push_str(&format!("{name} is not ZooKeeper's\n"));
     }

@@ -105,8 +105,8 @@ fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), 
         "connections  {}, {} watches, {} znodes",
         turn.connections, turn.watches, turn.znodes
     ))?;
-    for (peer, entries) in &turn.peer_lag_entries {
-        out.line(format_args!("server {peer}     {entries} transactions behind"))?;
+    for (peer, stands) in turn.peers() {
+        out.line(format_args!("server {peer}     {stands}"))?;
     }
     out.line(format_args!("\n{:>10}  {:<18}  address", "requests/s", "session"))?;
     for busy in &turn.busiest {

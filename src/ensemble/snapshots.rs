@@ -97,6 +97,8 @@ pub struct Snapshots {
     given_up: Option<JoinHandle<()>>,
     /// Whether it was said that the disk is too slow.
     is_told: bool,
+    /// How many failed or were given up since somebody asked.
+    failed: u64,
     /// The newest one that is done.
     done: Option<(u64, Zxid)>,
     /// What one found that failed for it.
@@ -128,6 +130,7 @@ impl Snapshots {
             writing: None,
             given_up: None,
             is_told: false,
+            failed: 0,
             done: None,
             drift: None,
             askers: Vec::new(),
@@ -274,6 +277,11 @@ impl Snapshots {
         self.drift.take()
     }
 
+    /// How many failed since the last call, or were given up because the disk is too slow.
+    pub const fn take_failed(&mut self) -> u64 {
+        std::mem::replace(&mut self.failed, 0)
+    }
+
     /// The snapshot that is done since the last call: the index and the zxid of what it shows.
     pub const fn take_done(&mut self) -> Option<(u64, Zxid)> {
         self.done.take()
@@ -345,6 +353,7 @@ impl Snapshots {
 
     fn fail(&mut self, replica: &Replica, error: Option<&StorageError>, now: Monotonic) {
         replica.shared().tree().abandon_walk();
+        self.failed += 1;
         if let Some(writing) = self.writing.take() {
             self.rest(&writing, now);
             self.fails_until = now.plus(REST_OF_LATE_MS);
@@ -369,6 +378,7 @@ impl Snapshots {
     /// Gives up the snapshot on its way because its disk is too slow for what changes meanwhile.
     fn give_up(&mut self, now: Monotonic) {
         let Some(writing) = self.writing.take() else { return };
+        self.failed += 1;
         self.last_duration_ms = now.since(writing.began);
         self.fails_until = now.plus(self.last_duration_ms.max(REST_OF_LATE_MS));
         self.not_before = self.fails_until;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::ServerError;
 use super::clock::{self, Clock};
+use super::timed_disk::{TimedDisk, UnfinishedWrites};
 use crate::config::{self, Config, SessionPasswords, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
@@ -81,19 +82,22 @@ impl Data {
     }
 }
 
+/// A directory, and what has not returned of what is written to it.
+type Opened = (Arc<DataDirectory>, Arc<UnfinishedWrites>);
+
 /// Takes the directory of a server that is alone.
-pub(super) fn open_alone(config: &Config) -> Result<Arc<DataDirectory>, ServerError> {
-    let directory = Arc::new(open_directory(config)?);
+pub(super) fn open_alone(config: &Config) -> Result<Opened, ServerError> {
+    let (directory, unfinished) = open_directory(config)?;
     RaftStateFile::refuse_member(&directory)?;
-    Ok(directory)
+    Ok((directory, unfinished))
 }
 
-/// The directory of a member of an ensemble, or of who is to be one, and how it is kept.
+/// How the directory of a member of an ensemble, or of who is to be one, is kept, and it.
 pub(super) fn open_member(
     config: &Config,
     members: &config::Ensemble,
-) -> Result<(Ensemble, Arc<DataDirectory>), ServerError> {
-    let directory = Arc::new(open_directory(config)?);
+) -> Result<(Ensemble, Arc<DataDirectory>, Arc<UnfinishedWrites>), ServerError> {
+    let (directory, unfinished) = open_directory(config)?;
     let ensemble = Ensemble {
         server: members.my_id,
         recovery: RecoveryOptions {
@@ -105,7 +109,7 @@ pub(super) fn open_member(
         zxids_a_term: ZXIDS_A_TERM,
         list: Some(List { text: members.list(), since: Clock::wall() }),
     };
-    Ok((ensemble, directory))
+    Ok((ensemble, directory, unfinished))
 }
 
 /// The state of a server before it has read any.
@@ -134,7 +138,7 @@ fn rules(config: &Config) -> Rules {
     }
 }
 
-fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
+fn open_directory(config: &Config) -> Result<Opened, StorageError> {
     let data_log_dir = match planted::is("log-dir-ignored") {
         true => config.data_dir.clone(),
         false => config.data_log_dir.clone(),
@@ -144,7 +148,9 @@ fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
         data_log_dir,
         create: config.data_dir_autocreate,
     };
-    DataDirectory::open(Arc::new(RealDisk), &options)
+    let unfinished = Arc::new(UnfinishedWrites::default());
+    let disk = TimedDisk::new(Arc::new(RealDisk), Arc::clone(&unfinished));
+    Ok((Arc::new(DataDirectory::open(Arc::new(disk), &options)?), unfinished))
 }
 
 pub(super) fn compression(config: &Config) -> Compression {

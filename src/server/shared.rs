@@ -16,6 +16,7 @@ use super::figures::stats::Stats;
 use super::intake::Intake;
 use super::operator::inventory::Inventories;
 use super::role::{CurrentRole, Others, Role};
+use super::timed_disk::UnfinishedWrites;
 use crate::config::{Config, SessionsLive};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Replica;
@@ -40,6 +41,8 @@ pub(super) struct Server {
     pub(super) stats: Arc<Stats>,
     /// When the orderer began the group that it is at; 0 between two.
     pub(super) group_began: AtomicU64,
+    /// What is written to the directory and has not returned.
+    pub(super) unfinished: Arc<UnfinishedWrites>,
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
     /// Why nobody gets a session, if that is for want of room on the disks of logs.

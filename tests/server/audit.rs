@@ -145,11 +145,13 @@ fn a_log_that_takes_nothing_holds_up_answers_for_a_while_and_nothing_else() {
     }
     // Log lines are written by another thread.
     until("the log says why the answers came without their lines", || fails(&server));
+    assert_eq!([server.figure("audit_failing"), server.figure("ready")], [1, 1]);
     client.ok(&set("/a", vec![1]));
     assert_eq!(server.figure("audit_lines_lost"), 0);
 
     let text = read_on(reader);
     until("it heals", || server.log().contains("audit lines are written again"));
+    assert_eq!(server.figure("audit_failing"), 0);
     client.ok(&set("/a", vec![2]));
     for (operation, count) in [
         ("serverStart", 1),
@@ -223,6 +225,7 @@ fn changes_are_refused_where_the_log_is_to_fail_closed() {
     until("the log says why the answer came", || server.log().contains("[FK0608]"));
     let ready = readiness(probe);
     assert!(ready.contains("503") && ready.contains("audit.failClosed"), "{ready}");
+    assert_eq!([server.figure("audit_failing"), server.figure("ready")], [1, 0]);
     client.send(&[exists("/a", false), set("/a", vec![1]), exists("/a", false)]);
     let codes: Vec<i32> = client.receive_all(3).iter().map(|reply| reply.header.err).collect();
     assert_eq!(codes, [0, -7, 0]);

@@ -266,6 +266,7 @@ fn a_snapshot_that_cannot_be_written_ends_nothing() {
     for n in 40..300 {
         client.ok(&create(&format!("/n{n}"), vec![1; 1000], CreateMode::Persistent));
     }
+    until("it is counted", || server.figure("snapshot_failed_count") > 0);
     for entry in fs::read_dir(&folder).expect("a folder").flatten() {
         if entry.path().is_dir() {
             fs::remove_dir(entry.path()).expect("removed");

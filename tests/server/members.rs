@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::client::{create, get, until};
 use crate::ensemble::{Patient, leader, mode, prepare, stop};
 use crate::ensemble_sessions::all_serve;
-use crate::process::Server;
+use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
 
@@ -73,6 +73,25 @@ fn an_observer_serves_and_counts_for_no_majority() {
     client.ok(&create("/b", vec![2], CreateMode::Persistent));
     let mut there = Patient::connect(&servers[other], TIMEOUT_MS);
     assert!(there.exists("/a") && there.exists("/b"));
+}
+
+#[test]
+fn a_leader_shows_which_servers_are_with_it() {
+    // The fourth is listed and never started.
+    let fourth = format!("server.4=127.0.0.1:{}:{}:observer", free_port(), free_port());
+    let mut servers = with_an_observer(&fourth);
+    let first = leader(&servers);
+    let shows = |servers: &[Server], id: usize, present: u8| {
+        servers[first].word("mntr").contains(&format!("zk_{id}_peer_present\t{present}\n"))
+    };
+    let other = 2 - first;
+    until("both are with it", || shows(&servers, other, 1) && shows(&servers, 3, 1));
+    assert!(shows(&servers, 4, 0));
+    stop(&mut servers[2]);
+    until("one is not", || shows(&servers, 3, 0));
+    assert!(shows(&servers, other, 1));
+    servers[2].run();
+    until("it is back", || shows(&servers, 3, 1));
 }
 
 #[test]

@@ -87,7 +87,27 @@ const OPERATIONS: [(&str, &[(&str, Wish)]); 16] = [
         "tools.md",
         &[("$ ferrokeeper log show zoo.cfg --path /eph", Wish::Given(zookeepers_configuration))],
     ),
-    ("damage.md", &[("$ ferrokeeper data check zoo.cfg", Wish::Given(a_damaged_log))]),
+    (
+        "damage.md",
+        &[
+            ("$ ferrokeeper data check zoo.cfg", Wish::Given(a_damaged_log)),
+            (
+                "$ curl -s -o /dev/null -w '%{http_code}\\n' one.example:8080/health/ready",
+                Wish::NotRun("asks other machines"),
+            ),
+            (
+                "useradd --system --home-dir /var/lib/ferrokeeper --shell /usr/sbin/nologin \
+                 ferrokeeper",
+                Wish::NotRun("adds a user, and copies from another machine"),
+            ),
+            ("$ systemctl enable --now ferrokeeper", Wish::NotRun("starts a service")),
+            (
+                "$ curl -s one.example:8080/commands/monitor | grep -E \
+                 'quorum_size|synced_followers|peer_present'",
+                Wish::NotRun("asks another machine"),
+            ),
+        ],
+    ),
     (
         "backup.md",
         &[

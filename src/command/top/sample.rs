@@ -1,6 +1,6 @@
 //! What an AdminServer says at one moment, and what happened between two of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::admin::ask;
 const SHOWN: usize = 10;
 /// What the keys of the leader's figures for each other server end in.
 const LAG: &str = "_peer_lag_entries";
+const PRESENT: &str = "_peer_present";
 
 /// One moment.
 pub(super) struct Sample {
@@ -58,6 +59,8 @@ pub(super) struct Turn {
     pub(super) znodes: u64,
     /// On a leader: transactions that each other server's disk is not known to have.
     pub(super) peer_lag_entries: BTreeMap<String, u64>,
+    /// On a leader: whether each other server is with it.
+    pub(super) peer_present: BTreeMap<String, bool>,
     /// The busiest, by the requests of the turn.
     pub(super) busiest: Vec<Busy>,
     /// The paths that were asked for most in the last ten to twenty seconds; `None` from a server
@@ -86,10 +89,7 @@ impl Turn {
         let elapsed = after.at.duration_since(before.at);
         let monitor = &after.monitor;
         let number = |name: &str| monitor[name].as_u64().unwrap_or_default();
-        let lags =
-            monitor.as_object().into_iter().flatten().filter_map(|(name, lag)| {
-                Some((name.strip_suffix(LAG)?.to_owned(), lag.as_u64()?))
-            });
+        let (lags, present) = (of_peers(monitor, LAG), of_peers(monitor, PRESENT));
         let mut busiest: Vec<Busy> = after
             .connections
             .iter()
@@ -118,10 +118,32 @@ impl Turn {
             watches: number("watch_count"),
             znodes: number("znode_count"),
             peer_lag_entries: lags.collect(),
+            peer_present: present.map(|(peer, present)| (peer, present != 0)).collect(),
             busiest,
             hot_paths: after.hot_paths.as_ref().map(hot_paths),
         }
     }
+
+    /// On a leader: how each other server stands.
+    pub(super) fn peers(&self) -> Vec<(&str, String)> {
+        let all: BTreeSet<&String> =
+            self.peer_lag_entries.keys().chain(self.peer_present.keys()).collect();
+        let stands = |peer: &String| {
+            let lag = self.peer_lag_entries.get(peer);
+            let lag = lag.map(|entries| format!("{entries} transactions behind"));
+            let gone = (self.peer_present.get(peer) == Some(&false)).then(|| "not there".into());
+            gone.into_iter().chain(lag).collect::<Vec<String>>().join(", ")
+        };
+        all.into_iter().map(|peer| (peer.as_str(), stands(peer))).collect()
+    }
+}
+
+/// The figures whose names end so, by server.
+fn of_peers(monitor: &Value, ending: &str) -> impl Iterator<Item = (String, u64)> {
+    let figures = monitor.as_object().into_iter().flatten();
+    figures.filter_map(move |(name, figure)| {
+        Some((name.strip_suffix(ending)?.to_owned(), figure.as_u64()?))
+    })
 }
 
 /// The average latency of what was answered between two moments: of reads and updates, which is
@@ -171,6 +193,34 @@ fn a_pace_is_of_a_second_and_outlives_a_reset() {
     assert_eq!(pace(10, 30, two_seconds), 10);
     assert_eq!(pace(1000, 30, two_seconds), 15);
     assert_eq!(pace(0, 7, Duration::ZERO), 7000);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_shown() {
+    let sample = |monitor| Sample {
+        at: Instant::now(),
+        monitor,
+        received: 0,
+        connections: HashMap::new(),
+        hot_paths: None,
+    };
+    let peers = |monitor| {
+        let turn = Turn::between(&sample(Value::Null), &sample(monitor));
+        let peers = turn.peers().into_iter();
+        peers.map(|(peer, stands)| format!("{peer}: {stands}")).collect::<Vec<_>>()
+    };
+    let leader = serde_json::json!({
+        "1_peer_present": 1, "1_peer_lag_entries": 3,
+        "2_peer_present": 0, "2_peer_lag_entries": 40,
+        "4_peer_present": 0,
+    });
+    assert_eq!(
+        peers(leader),
+        ["1: 3 transactions behind", "2: not there, 40 transactions behind", "4: not there"]
+    );
+    // Nothing is said of who is there.
+    assert_eq!(peers(serde_json::json!({"2_peer_lag_entries": 0})), ["2: 0 transactions behind"]);
+    assert_eq!(peers(serde_json::json!({})), [""; 0]);
 }
 
 #[test]

@@ -244,6 +244,7 @@ fn a_snapshot_whose_disk_is_too_slow_is_given_up_and_begun_again_after_a_pause()
     taking.advance(&world);
     let (snapshots, began) = (&mut taking.snapshots, world.now.monotonic);
     assert!(!snapshots.is_writing(), "it was given up");
+    assert_eq!([snapshots.take_failed(), snapshots.take_failed()], [1, 0]);
     assert!(!world.standalone.replica().shared().tree().is_walking(), "nothing waits");
     // Its writer still hangs: there is one at a time, also for who asks.
     let later = began.plus(PAUSE_MS);
@@ -325,6 +326,7 @@ fn a_snapshot_of_a_tree_whose_digest_has_drifted_is_not_kept_and_takes_nothing_s
             }
         }
         assert_eq!(taking.snapshots.take_done(), None);
+        assert_eq!(taking.snapshots.take_failed(), 1);
         let drift = taking.snapshots.take_drift().expect("is told");
         assert_eq!((drift.zxid, drift.sum), (taking.zxid, Some(drift.kept - 1)));
         let (now, is_for_another) = (world.now.monotonic, Snapshots::may_begin_for_another);

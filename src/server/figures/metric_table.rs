@@ -88,9 +88,16 @@ pub(in crate::server) const GAUGES: &[Row] = &[
         "audit_held_bytes",
         "bytes of changes not in the audit log yet: of memory or of lines, whichever is more",
     ),
+    of("audit_failing", "1 if no audit line could be written for 5 s, until it can, otherwise 0"),
     of(
         "unsealed_bytes",
         "bytes of old ZooKeeper files that are not purged until ferrokeeper data seal",
+    ),
+    of("ready", "1 if /health/ready is 200, otherwise 0"),
+    of(
+        "unfinished_write_seconds",
+        "age in seconds of the oldest write or sync in the data directory that has not returned, \
+         0 for none",
     ),
 ];
 
@@ -100,6 +107,10 @@ pub(in crate::server) const GAUGE_SETS: &[Row] = &[
     of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for no limit"),
     of("quota_count_usage_per_namespace", "znodes that count against quotas"),
     of("quota_bytes_usage_per_namespace", "bytes that count against quotas"),
+    of(
+        "peer_present",
+        "on a leader: 1 if a server that is listed or a member is with it, otherwise 0",
+    ),
     of("peer_lag_entries", "on a leader: transactions that are not known to be on a server's disk"),
     of(
         "peer_lag_bytes",
@@ -193,6 +204,10 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of(
         "fsync_threshold_exceed_count",
         "syncs of the log that took longer than fsync.warningthresholdms",
+    ),
+    of(
+        "snapshot_failed_count",
+        "snapshots that failed or were abandoned, whether requested or not",
     ),
     of("audit_lines_lost", "audit lines that could not be written"),
     of("disk_nearly_full_refused", "requests refused because disk or memory is nearly full"),

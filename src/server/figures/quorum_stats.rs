@@ -1,7 +1,7 @@
 //! What a member counts of its ensemble, by the names of `ServerMetrics`: how long transactions
 //! take on their way, how long elections do, and how far the others lag.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use parking_lot::Mutex;
 
@@ -23,6 +23,8 @@ pub(in crate::server) struct QuorumStats(Mutex<Shown>);
 pub(in crate::server) struct Shown {
     /// As a leader: how far each other member lags, by server.
     pub(in crate::server) lags: BTreeMap<u8, Lag>,
+    /// As a leader, once it has looked: which other servers are with it.
+    pub(in crate::server) there: Option<BTreeSet<u8>>,
     /// Bytes of the last, the least and the greatest proposal.
     pub(in crate::server) proposal_size: Option<[u64; 3]>,
 }
@@ -215,6 +217,7 @@ impl Watch {
         // most.
         let mut others: Vec<&Peer> = peers.iter().filter(|peer| peer.id != own).collect();
         others.sort_unstable_by_key(|peer| (peer.is_there, peer.matched));
+        let mut there = BTreeSet::new();
         for peer in others {
             let behind = self.marks.partition_point(|(index, _)| *index <= peer.matched);
             let had = behind.checked_sub(1).and_then(|at| self.marks.get(at));
@@ -227,6 +230,7 @@ impl Watch {
             if !peer.is_there {
                 continue;
             }
+            there.insert(peer.server);
             let key = peer.server.to_string();
             series.record_of_key(KeyedMeasure::BehindLearner, &key, lag.entries);
             match (self.synced.get(&peer.id), peer.log) {
@@ -244,6 +248,7 @@ impl Watch {
             }
             self.synced.insert(peer.id, peer.log);
         }
+        shown.there = Some(there);
     }
 
     /// The way to a peer has ended: what it lacks when it comes back is another matter.
@@ -255,7 +260,9 @@ impl Watch {
     pub(in crate::server) fn leads_no_more(&mut self, stats: &Stats) {
         self.acked.clear();
         self.synced.clear();
-        stats.quorum.0.lock().lags.clear();
+        let mut shown = stats.quorum.0.lock();
+        shown.lags.clear();
+        shown.there = None;
     }
 
     /// After a turn: whether somebody is known to lead, and what this member is to its clients.

@@ -104,6 +104,23 @@ fn who_is_behind_is_behind_by_entries_and_bytes() {
 }
 
 #[test]
+fn a_leader_knows_who_is_with_it_once_it_has_looked() {
+    let (stats, mut watch) = (Stats::default(), Watch::default());
+    let there = || stats.quorum.shown().there;
+    assert_eq!(there(), None);
+    let mut others = peers([9, 9, 9]);
+    others[2].is_there = false;
+    watch.see_lags(&stats, 0x101, 9, &others);
+    assert_eq!(there(), Some(BTreeSet::from([2])));
+    // A later life of the same server.
+    others.push(Peer { id: 0x203, is_there: true, ..peers([9, 9, 0])[2] });
+    watch.see_lags(&stats, 0x101, 9, &others);
+    assert_eq!(there(), Some(BTreeSet::from([2, 3])));
+    watch.leads_no_more(&stats);
+    assert_eq!(there(), None);
+}
+
+#[test]
 fn it_counts_who_came_by_the_log_and_who_by_a_snapshot() {
     let (stats, mut watch) = (Stats::default(), Watch::default());
     let mut see = |logs: [PeerLog; 2], is_there: bool| {

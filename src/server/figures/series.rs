@@ -80,6 +80,7 @@ named! {
     SessionsExpired = "stale_sessions_expired",
     SnapshotErrors = "snapshot_error_count",
     Snapshots = "snap_count",
+    SnapshotsFailed = "snapshot_failed_count",
     SnapshotsRateLimited = "snapshot_rate_limited_count",
     ThrottledOps = "throttled_ops",
     TxnsLogged = "sync_processor_request_queued",

@@ -7,7 +7,7 @@ mod authorization;
 mod commands;
 mod connections;
 mod ensemble;
-mod health;
+pub(super) mod health;
 mod json;
 mod rate;
 mod restore;

@@ -1,6 +1,6 @@
 //! What monitoring reads: `mntr` and `/metrics`, from one table of names (`MonitorCommand`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::descriptors;
+use super::admin::health;
 use super::four_letter::VERSION;
 use crate::engine::quota;
 use crate::server::figures::distribution::{Distribution, PERCENTILES};
@@ -15,6 +16,7 @@ use crate::server::figures::metric_table::{
     ADVANCED, ADVANCED_SETS, BASIC, BASIC_SETS, COUNTER_SETS, COUNTERS, GAUGE_SETS, GAUGES,
 };
 use crate::server::figures::namespace;
+use crate::server::figures::quorum_stats::{Lag, Shown};
 use crate::server::figures::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
 use crate::server::figures::stats;
 use crate::server::figures::stats::Summary;
@@ -80,6 +82,8 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
     let Sizes { znodes, data, ephemerals, sessions, watches, watched_bytes } = Sizes::of(server);
     let others = &server.others;
     let [last, min, max] = server.stats.response_size().map(Value::Integer);
+    let audit_fails = server.audit.as_ref().is_some_and(|audit| audit.is_failing());
+    let unfinished = server.unfinished.oldest().unwrap_or_default().as_secs_f64();
     let mut gauges = BTreeMap::from([
         ("avg_latency", Value::Average(latency)),
         ("max_latency", long(latency.max)),
@@ -89,8 +93,11 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("num_alive_connections", integer(server.connections.count())),
         ("outstanding_requests", integer(server.outstanding())),
         ("unread_bytes", integer(server.connections.unread().bytes())),
+        ("audit_failing", Value::Integer(audit_fails.into())),
         ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
+        ("ready", Value::Integer(health::not_ready(server).is_none().into())),
+        ("unfinished_write_seconds", Value::Real(unfinished)),
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
         ("watch_count", integer(watches)),
@@ -168,13 +175,28 @@ pub(in crate::server) fn keyed_gauges(
         }
     }
     if server.role.get() == Role::Leader {
-        for (peer, lag) in server.stats.quorum.shown().lags {
+        let Shown { lags, there, .. } = server.stats.quorum.shown();
+        if let Some(there) = there {
+            for peer in others(server, &lags) {
+                add("peer_present", &peer.to_string(), there.contains(&peer).into());
+            }
+        }
+        for (peer, lag) in lags {
             let key = peer.to_string();
             add("peer_lag_entries", &key, i64::try_from(lag.entries).unwrap_or(i64::MAX));
             add("peer_lag_bytes", &key, i64::try_from(lag.bytes).unwrap_or(i64::MAX));
         }
     }
     gauges
+}
+
+/// The other servers that are listed here, and those that are members.
+fn others(server: &Server, members: &BTreeMap<u8, Lag>) -> BTreeSet<u8> {
+    let listed = server.config.ensemble.iter().flat_map(|its| {
+        let servers = its.servers.keys().copied();
+        servers.filter(|id| *id != its.my_id)
+    });
+    listed.chain(members.keys().copied()).collect()
 }
 
 /// The answer to `mntr`. Summaries that never have a value are left out.
@@ -292,4 +314,50 @@ pub(in crate::server) fn folder_size(folder: &Path) -> u64 {
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::without_orderer;
+
+    #[test]
+    fn a_server_is_ready_while_nobody_is_turned_away() {
+        let (_dir, server) = without_orderer("");
+        let is_ready = || gauges(&server)["ready"];
+        assert_eq!(is_ready(), Value::Integer(1));
+        for role in [Role::Reading, Role::None] {
+            server.role.set(role);
+            assert_eq!(is_ready(), Value::Integer(0), "{role:?}");
+        }
+        server.role.set(Role::Observer);
+        assert_eq!(is_ready(), Value::Integer(1));
+        server.others.lacks_vote.store(true, Ordering::Relaxed);
+        assert_eq!(is_ready(), Value::Integer(0), "it does not vote yet");
+        server.role.set(Role::Standalone);
+        *server.short_disk.lock() = Some("the disk is full");
+        assert_eq!(is_ready(), Value::Integer(0), "nobody gets a session");
+    }
+
+    #[test]
+    fn a_write_to_the_data_directory_that_does_not_return_is_shown() {
+        let (dir, server) = without_orderer("");
+        let unfinished = || gauges(&server)["unfinished_write_seconds"];
+        assert_eq!(unfinished(), Value::Real(0.0));
+        // Whoever opens it waits until somebody writes.
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a pipe");
+        std::thread::scope(|scope| {
+            let hangs = scope.spawn(|| server.directory.disk().sync_folder(&pipe));
+            while unfinished() == Value::Real(0.0) {
+                std::thread::yield_now();
+            }
+            let writer = fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+            // That it is no folder does not matter.
+            let _ = hangs.join().expect("it returns");
+            drop(writer);
+        });
+        assert_eq!(unfinished(), Value::Real(0.0));
+    }
 }

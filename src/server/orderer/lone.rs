@@ -268,6 +268,10 @@ pub(in crate::server) fn advance(
         return true;
     }
     let goes_on = snapshots.advance(&server.replica, server.clock.monotonic());
+    match snapshots.take_failed() {
+        0 => {}
+        failed => server.stats.series.count(Counter::SnapshotsFailed, failed),
+    }
     *next_step = began + began.elapsed() * SNAPSHOT_SHARE;
     goes_on
 }

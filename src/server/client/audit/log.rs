@@ -193,7 +193,8 @@ impl Audit {
         self.fails_closed && self.is_failing()
     }
 
-    fn is_failing(&self) -> bool {
+    /// Whether it has taken nothing for as long as answers wait for it.
+    pub(in crate::server) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::SeqCst)
     }
 

@@ -45,7 +45,7 @@ const NOT_AUDITED: &str =
 
 /// Why clients would be turned away, if they would, or why the next server is not to be stopped
 /// yet.
-fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
+pub(in crate::server) fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
     let short_disk = (*server.short_disk.lock()).map(Cow::from);
     let not_audited = || server.audit.as_ref()?.refuses().then(|| NOT_AUDITED.into());
     short_disk.or_else(|| lacks_role(server)).or_else(not_audited)
