@@ -236,7 +236,11 @@ impl Unfit {
             "stop server {founder}, run `ferrokeeper data leave` on its dataDir, and start it again"
         );
         match self {
-            Self::NotListed => "Correct its list".to_owned(),
+            // Its members are those of the list with which it was founded.
+            Self::NotListed => format!(
+                "Correct that list, and start all other servers. If the ensemble does not begin, \
+                 {leaves}: the ensemble is then founded with the corrected list"
+            ),
             Self::HasMore { .. } | Self::AnotherHasMore { .. } => format!(
                 "Start all other servers. If the newer data is to count, {leaves}: the server with \
                  the newest data then founds the ensemble"

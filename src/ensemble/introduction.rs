@@ -123,6 +123,7 @@ pub struct Declined {
     founder: u8,
     /// The ensemble.
     pub ensemble: u64,
+    /// Whether it may have acknowledged anything, as its founder knew when it asked.
     has_begun: bool,
     /// Why.
     pub unfit: Unfit,
@@ -132,14 +133,24 @@ impl Declined {
     /// For an operator: why this server does not belong to what it is asked to, and what ends that.
     fn tell(self, round: &Round<'_>) -> Option<String> {
         let Self { founder, ensemble, has_begun, unfit } = self;
-        let newest = round.named().filter(|_| !matches!(unfit, Unfit::HasAccepted { .. }));
+        // Its founder may have been away when the others began.
+        let has_begun = has_begun || round.others.values().any(|its| its.has_begun(ensemble));
+        let newest = match unfit {
+            Unfit::HasMore { own, .. } => round.named_with(own),
+            Unfit::AnotherHasMore { newest, .. } => round.named_with(newest),
+            Unfit::NotListed | Unfit::HasAccepted { .. } => None,
+        };
+        let known = match round.is_complete() {
+            true => "",
+            false => ", as far as the servers that answer know",
+        };
         let is_asked = round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble));
         (!has_begun && is_asked).then(|| {
             let newest =
                 newest.map(|server| format!(" The newest data is that of server {server}."));
             format!(
-                "server {founder} has founded an ensemble that has not begun, and this server does \
-                 not join it: {unfit}.{} {}",
+                "server {founder} has founded an ensemble that has not begun{known}, and this \
+                 server does not join it: {unfit}.{} {}",
                 newest.unwrap_or_default(),
                 unfit.way_out(founder)
             )

@@ -261,3 +261,7 @@ mod standing_test;
 #[cfg(test)]
 #[path = "without_vote_test.rs"]
 mod without_vote_test;
+
+#[cfg(test)]
+#[path = "giving_up_test.rs"]
+mod giving_up_test;

@@ -160,7 +160,7 @@ FK0437 ID_CALLED_ELSEWHERE
 FK0441 WAITING_FOR_ENSEMBLE
 "This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that ensemble has the data. The line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when the contents of the servers' directories prove that no data would be lost. If a disk is not mounted, the directory on it looks empty and counts as empty, unless `db.autocreate=false`."
-"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: THE ENSEMBLE MAY THEN BEGIN WITH AN EMPTY TREE, and earlier data is lost to it. `docs/operations/founding.md`, \"What a server waits for\", has a row for each case."
+"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: THE ENSEMBLE MAY THEN BEGIN WITH AN EMPTY TREE, and earlier data is lost to it. Move data aside only if the line asks for it, which it does only beside a majority that has the data of the ensemble. `docs/operations/founding.md`, \"What a server waits for\", has a row for each case."
 
 FK0442 NO_RANDOM_BYTES
 "The system provided no random bytes, which founding an ensemble needs."
@@ -185,7 +185,7 @@ FK0445 NO_SEAT
 FK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
-"The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than its data, stop all servers and decide which is right."
+"The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than its data, start all servers, so that FK0441 says whether a majority has the data of that ensemble, and decide which is right. Until then, move nothing aside."
 
 FK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server in the list belongs to a different ensemble."

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::engine::database::Rules;
+use crate::ensemble::founding::Unfit;
 use crate::ensemble::raft::{Before, Ensemble, FIRST_LIFE, member_id};
 use crate::ensemble::standing::{Base, Busy, OfLine, Servers};
 use crate::storage::sim::SimDisk;
@@ -357,5 +358,73 @@ fn a_founder_that_answers_as_empty_is_to_have_its_disk_mounted() {
         let mounted = "answers with an empty directory: check that its disk is mounted";
         assert!(text.contains(mounted) && !text.contains("start it. "), "{text}");
         assert_eq!(text.contains("restores what it held before"), held != 0, "{text}");
+    }
+}
+
+/// What server 2, which has data, says beside these after it declined what server 1 has founded.
+fn declines(unfit: Unfit, others: &[(u8, u64, Standing)]) -> String {
+    let mut here = Here::before(2, DATA, None);
+    let standings = others.iter().map(|(server, _, its)| (*server, its.clone())).collect();
+    let heard = Heard { standings, ..Heard::default() };
+    let next = here.coming.next(&mut here.introduction, here.begins).expect("the disk holds");
+    // As its founder knew when it asked.
+    let declined = Declined { founder: 1, ensemble: ENSEMBLE + 1, has_begun: false, unfit };
+    let Here { coming, introduction, .. } = &mut here;
+    let (_, text) = coming.heard(introduction, Some(declined), next, &heard, Duration::ZERO);
+    text.expect("it waits")
+}
+
+/// Its founder was away when the others began.
+#[test]
+fn nobody_is_told_to_dissolve_an_ensemble_that_another_member_knows_to_have_begun() {
+    let founder = |has_begun: bool| (1, 11, asks_second(has_begun));
+    let base = Base::default();
+    let unfit = Unfit::HasMore { own: DATA, base };
+    for (others, has_begun) in [
+        (vec![founder(false)], false),
+        (vec![founder(true)], true),
+        (vec![founder(false), (3, 13, member(3, 1, &[]))], true),
+        (vec![founder(false), (3, 13, Standing::Removed { ensemble: ENSEMBLE + 1 })], true),
+    ] {
+        let text = declines(unfit, &others);
+        assert_eq!(text.contains("has not begun"), !has_begun, "{text}");
+        assert_eq!(text.contains("data leave"), !has_begun, "{text}");
+    }
+}
+
+/// Server 1, which has founded an ensemble and asks server 2 to belong to it.
+fn asks_second(begun: bool) -> Standing {
+    match member(1, 1, &[2]) {
+        Standing::Member { id, ensemble, asks, configured_at, of, .. } => {
+            Standing::Member { id, ensemble, asks, has_begun: begun, configured_at, of }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_declines_names_the_newest_data_only_where_it_is_heard() {
+    let newest = Base { epoch: 5, zxid: 5 << 32 | 30, accepted: 5 };
+    let has = |base| (3, 13, before(Holding { base, ..Holding::default() }, 3));
+    let founder = || (1, 11, asks_second(false));
+    let another = Unfit::AnotherHasMore { newest, base: Base::default() };
+    let more = Unfit::HasMore { own: DATA, base: Base::default() };
+    let named = |server: u8| format!("The newest data is that of server {server}.");
+    for (unfit, others, names) in [
+        (another, vec![founder(), has(newest)], Some(3)),
+        // It was heard when it was asked, and is silent now.
+        (another, vec![founder()], None),
+        (more, vec![founder()], Some(2)),
+        (more, vec![founder(), has(newest)], Some(3)),
+        // Its founder may have more.
+        (Unfit::NotListed, vec![founder()], None),
+        (Unfit::HasAccepted { epoch: 7, term: 7 }, vec![founder()], None),
+    ] {
+        let text = declines(unfit, &others);
+        assert!(text.contains("does not join it"), "{text}");
+        match names {
+            Some(server) => assert!(text.contains(&named(server)), "{text}"),
+            None => assert!(!text.contains("The newest data is"), "{text}"),
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::world::{Checked, Event, World};
 use super::*;
 use crate::engine::session::SessionId;
 use crate::storage::sim::Fault;
+use crate::storage::was_member;
 
 /// The fault after which a directory is empty.
 const EMPTIES: u64 = 11;
@@ -102,7 +103,8 @@ impl World {
     /// not. Not where an ensemble counts on that.
     pub(super) fn mount(&mut self, at: usize) {
         let volume = self.servers[at].volume();
-        if volume.belongs.is_some() || volume.has_left {
+        let has_left = open(&volume.disk.fork()).is_ok_and(|its| was_member(&its).unwrap_or(false));
+        if volume.belongs.is_some() || has_left {
             if !self.may_lose(at) {
                 return;
             }

@@ -221,7 +221,6 @@ impl World {
         left.map_err(|error: StorageError| error.to_string())?;
         disk.kill();
         self.servers[at].volume().belongs = None;
-        self.servers[at].volume().has_left = true;
         Ok(())
     }
 }

@@ -21,15 +21,13 @@ pub(super) struct Volume {
     pub(super) belongs: Option<u64>,
     /// An ensemble was founded with it.
     pub(super) founds: bool,
-    /// It has left an ensemble with what it had of it.
-    pub(super) has_left: bool,
 }
 
 impl Volume {
     /// Nothing is on it.
     pub(super) fn empty(number: u64) -> Self {
         let disk = SimDisk::default();
-        Self { disk, number, belongs: None, founds: false, has_left: false }
+        Self { disk, number, belongs: None, founds: false }
     }
 }
 

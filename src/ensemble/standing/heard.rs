@@ -18,6 +18,40 @@ pub(super) fn voting(members: impl Iterator<Item = (u8, u64, OfLine)>) -> Server
     members.filter(|(_, _, of)| !of.lacks_vote).map(|(server, ..)| server).collect()
 }
 
+/// Whether an ensemble goes on with those of its members that answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Majority {
+    /// Those that vote are too few.
+    #[default]
+    No,
+    /// They are enough, and what the ensemble was founded on has come to too few of them.
+    WithoutData,
+    /// Enough of them have what it has acknowledged.
+    WithData,
+}
+
+/// The same, by the newest configuration that one of them knows. Who has come back with an empty
+/// directory counts when it votes.
+pub(super) fn majority(ensemble: u64, others: &BTreeMap<u8, Standing>) -> Majority {
+    let members = || {
+        others.iter().filter_map(|(server, its)| match its {
+            Standing::Member { ensemble: its, configured_at, of, .. } if *its == ensemble => {
+                Some((*configured_at, (*server, *its, *of)))
+            }
+            _ => None,
+        })
+    };
+    let Some((_, (.., newest))) = members().max_by_key(|its| its.0) else { return Majority::No };
+    let with_data = voting(members().map(|its| its.1).filter(|its| !its.2.lacks_base));
+    if newest.is_majority(with_data) {
+        return Majority::WithData;
+    }
+    match newest.is_majority(voting(members().map(|its| its.1))) {
+        true => Majority::WithoutData,
+        false => Majority::No,
+    }
+}
+
 /// The members of an ensemble that answer, and `own` with them, if nothing of what it was founded
 /// on has come to any. None where one was taken out of it, which shows that more was there, or
 /// where ZooKeeper went on with what another has.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::heard::{busy, voting, without_base};
+use super::heard::{Majority, busy, majority, voting, without_base};
 use super::{Base, Begins, Busy, Holding, Left, OfLine, Servers, Standing};
 
 /// What a server without a state does next.
@@ -79,6 +79,15 @@ impl Round<'_> {
         }
     }
 
+    /// The same, if it has data as new as this.
+    #[must_use]
+    pub fn named_with(&self, data: Base) -> Option<u8> {
+        let order = |its: &Holding| (its.base.epoch, its.base.zxid);
+        let is_as_new =
+            |its: &(bool, u8, Holding)| its.0 && order(&its.2) >= (data.epoch, data.zxid);
+        self.named().filter(|named| self.heard().any(|its| its.1 == *named && is_as_new(&its)))
+    }
+
     /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a
     /// voter is busy.
     #[must_use]
@@ -108,15 +117,11 @@ impl Round<'_> {
     }
 
     /// Whether the data of this server, which belongs to no ensemble, is refused: all have
-    /// answered, and one that has begun goes on without it. Where its members are too few for that,
-    /// or have nothing of it, this data may count yet: they may have to leave it, as this server
-    /// did.
+    /// answered, and one that has begun goes on without it. Where too few of its members answer or
+    /// have its data, this data may count yet: they may have to leave it, as this server did.
     #[must_use]
     pub fn is_out_of_ensemble(&self) -> bool {
-        let goes_on = |of: u64| {
-            let mut members = self.members().filter(|its| its.1 == of);
-            self.has_majority(of) && members.any(|its| !its.2.lacks_base)
-        };
+        let goes_on = |of: u64| self.majority(of) == Majority::WithData;
         self.is_complete() && self.begun().any(|(ensemble, _)| goes_on(ensemble))
     }
 
@@ -359,19 +364,9 @@ impl Round<'_> {
         lefts.find_map(|(server, left)| (!self.is_past(&left.of)).then_some(server))
     }
 
-    /// Whether those who answer as members of an ensemble are a majority of it, by the newest
-    /// configuration that one of them knows. Who has come back with an empty directory counts when
-    /// it votes.
-    pub(super) fn has_majority(&self, of: u64) -> bool {
-        let servers = voting(self.members().filter(|its| its.1 == of));
-        let configurations = self.others.values().filter_map(|its| match its {
-            Standing::Member { ensemble, configured_at, of: its, .. } if *ensemble == of => {
-                Some((*configured_at, *its))
-            }
-            _ => None,
-        });
-        let newest = configurations.max_by_key(|its| its.0);
-        newest.is_some_and(|(_, its)| its.is_majority(servers))
+    /// Whether those who answer as members of an ensemble are a majority of it.
+    pub(super) fn majority(&self, of: u64) -> Majority {
+        majority(of, self.others)
     }
 
     /// Whether an ensemble may begin with what was heard.

@@ -1,8 +1,11 @@
 //! What operators are told about what [`super`] decides: for whom a server waits, why, and what
 //! ends that.
 //!
-//! What is told to give up data is told only where that data cannot count.
+//! Who is told to give up data is told so only beside a majority that has what was acknowledged.
+//! Elsewhere that data may count: then the line names who has the newest.
 
+mod answers;
+mod asked;
 mod refused;
 mod returning;
 mod sentences;
@@ -10,12 +13,13 @@ mod sentences;
 pub use refused::{Refuses, refused};
 pub use returning::without_any_base;
 
+use self::answers::Answers;
 use self::sentences::{
-    NEITHER_IS_KNOWN, answer_empty, ends_without_base, ends_without_others, holds_up, in_words,
-    majority_wins, silent, started, unmounted, without_vote,
+    LOADS, NEITHER_IS_KNOWN, answer_empty, ends_without_base, ends_without_others, holds_up,
+    in_words, majority_wins, silent, started, unmounted, without_vote,
 };
-use super::heard::blank;
-use super::{Begins, Holding, OfLine, Round, Servers, Standing};
+use super::heard::{Majority, blank};
+use super::{Base, Begins, Holding, OfLine, Round, Servers, Standing};
 use crate::storage::MOVE_ASIDE;
 
 impl Round<'_> {
@@ -98,17 +102,8 @@ impl Round<'_> {
         if let Some(text) = self.is_of_other_lines() {
             return text;
         }
-        if let Some((server, _)) = self.have_more().next() {
-            let than = match self.heard().any(|its| its.0) {
-                true => "newer data than all voters",
-                false => "data",
-            };
-            return format!(
-                "server {server}, which does not vote, has {than}. No ensemble begins until you \
-                 resolve this. To begin with that data, make server {server} a voter in the lists \
-                 of all servers, and restart them; to begin without it, stop server {server}, \
-                 {MOVE_ASIDE}, and start the server again"
-            );
+        if let Some(text) = self.is_less_than_others() {
+            return text;
         }
         if let Some(text) = self.is_older_than_left() {
             return text;
@@ -202,50 +197,24 @@ impl Round<'_> {
         }
     }
 
-    /// For an operator, where a server asks this one to join the ensemble that it founds.
-    fn is_asked(&self, server: u8, of: (u64, OfLine), (is_late, marked): (bool, &str)) -> String {
-        let accepts = self.accepts();
-        let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(of.0);
-        match accepts {
-            Some(_) if tries_seat => self.lacks_seat(server, of),
-            Some(_) if is_late && self.has_to_show() && self.knows_begun(of.0) => format!(
-                "server {server} founded an ensemble that has begun. It still asks this server to \
-                 join, which this server does if its own data is older. If this lasts, this server \
-                 has data that the ensemble does not have: find out which is right. If the data of \
-                 this server is not needed, stop server {}, {MOVE_ASIDE}, and start the server \
-                 again",
-                self.own
-            ),
-            Some(_) => format!(
-                "server {server} is founding the ensemble and has not asked this one yet, or \
-                 does not know all of its members yet, or has founded it on less data than \
-                 another server has"
-            ),
-            None => self.holds_up().unwrap_or_else(|| {
-                let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
-                let own = match is_told {
-                    true => "",
-                    false => ". Check that the disk of this server is mounted",
-                };
-                // Where its founder is silent for a moment, a majority with the marker would
-                // begin on nothing.
-                let end = match self.may_be_marked() {
-                    true => format!(
-                        ". To join the ensemble of server {server} at once, run {marked}: THIS \
-                         LOSES what this server had in another ensemble"
-                    ),
-                    false => self.ends_with_all(),
-                };
-                format!(
-                    "server {server} asks this empty server to join its ensemble, but {} and \
-                     may belong to another ensemble, of which this server was a member before \
-                     its directory was emptied{own}{}{}{end}",
-                    self.missing(),
-                    self.unmounted(),
-                    started(&self.silent().0)
-                )
-            }),
-        }
+    /// For an operator, if servers that do not vote have more than all that do.
+    fn is_less_than_others(&self) -> Option<String> {
+        let base = |server: u8| match self.others.get(&server) {
+            Some(Standing::Before(its)) => its.base,
+            _ => Base::default(),
+        };
+        let more = self.have_more().map(|its| (base(its.0), its.0));
+        let (Base { epoch, zxid, .. }, server) = more.max()?;
+        let than = match self.heard().any(|its| its.0) {
+            true => "newer data than all voters",
+            false => "data",
+        };
+        Some(format!(
+            "server {server}, which does not vote, has {than}, up to zxid {zxid:#x} of epoch \
+             {epoch}. No ensemble begins without it: make server {server} a voter in the lists of \
+             all servers, and restart them. Move no data away: a server that does not vote has \
+             only what was acknowledged, and no majority has that"
+        ))
     }
 
     /// For an operator, if voters are busy, or observers that are waited for as well.
@@ -276,13 +245,16 @@ impl Round<'_> {
         let newest = self.data().map(|its| its.1.base.epoch).max().unwrap_or(0);
         let left = self.data().filter_map(|(server, its)| its.left.map(|left| (server, left.of)));
         let members = self.members().map(|(server, _, of)| (server, of));
-        let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
+        let later = left.chain(members).filter(|(_, of)| of.last >> 32 > newest);
+        let (server, of) = later.max_by_key(|(_, of)| of.last)?;
         Some(format!(
             "server {server} has a transaction of epoch {} from the ensemble that was left, but \
              what ZooKeeper continued ends in epoch {newest}: what it continued with is older than \
-             that transaction. If the directories were restored from a backup, and what server \
-             {server} has is not needed, stop it, {MOVE_ASIDE}, and start it again",
-            of.last >> 32
+             that transaction. As far as servers have said, the newest data is that of server \
+             {server}{}. Move no data away: if directories were restored from a backup, find out \
+             first which data is right",
+            of.last >> 32,
+            started(&self.silent().0)
         ))
     }
 
@@ -302,11 +274,20 @@ impl Round<'_> {
             _ => return Some(format!("{two}{NEITHER_IS_KNOWN}")),
         };
         let has_nothing = self.without_base(begun).is_some();
-        if self.has_majority(begun) && !has_nothing {
-            return Some(format!(
-                "{two}, and that of server {of_none} has not begun: start all other servers. If \
-                 this persists, stop server {of_none}, {MOVE_ASIDE}, and start the server again"
-            ));
+        match self.majority(begun) {
+            Majority::WithData => {
+                return Some(format!(
+                    "{two}, and that of server {of_none} has not begun: start all other servers. \
+                     If this persists, stop server {of_none}, {MOVE_ASIDE}, and start the server \
+                     again"
+                ));
+            }
+            Majority::WithoutData if !has_nothing => {
+                return Some(format!(
+                    "{two}, and that of server {of_none} has not begun. Of the other one, {LOADS}"
+                ));
+            }
+            Majority::WithoutData | Majority::No => {}
         }
         if self.begun().any(|(ensemble, _)| ensemble != begun) {
             return Some(format!("{two}{NEITHER_IS_KNOWN}"));
@@ -370,11 +351,6 @@ impl Round<'_> {
              again: all voters are waited for then",
             in_words(&blank)
         )
-    }
-
-    /// Whether all empty voters that are heard can have the marker and are no majority.
-    fn may_be_marked(&self) -> bool {
-        self.heard().filter(|its| !its.0).count() <= self.voters.len() / 2
     }
 
     /// Which voters have not said what they hold, and why.
@@ -460,23 +436,23 @@ impl Round<'_> {
             false => "this server holds data that does not belong to that ensemble",
         };
         // It serves clients, or is about to: none of its servers is to leave it.
-        let end = match (self.has_majority(of.0), self.may_go_aside()) {
-            (true, true) => ". A majority of that ensemble answers: if this persists, check that \
+        let end = match (self.majority(of.0), self.may_go_aside()) {
+            (Majority::WithData | Majority::WithoutData, true) => {
+                ". A majority of that ensemble answers: if this persists, check that \
                 its servers can reach each other, and that no other process runs with the `myid` \
                 of this server"
-                .to_owned(),
-            (true, false) => ". A majority of that ensemble answers, and continues without that \
-                data: this server ends after initLimit, and its log then says what to do"
-                .to_owned(),
-            (false, _) => {
-                let lacking = self.members().filter(|its| its.1 == of.0 && its.2.lacks_vote);
-                let lacking =
-                    without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)));
-                format!(
-                    ": start the other servers of that ensemble{lacking}{}",
-                    self.ends_without_others(of)
-                )
+                    .to_owned()
             }
+            (Majority::WithData, false) => ". A majority of that ensemble answers, and continues \
+                without that data: this server ends after initLimit, and its log then says what to \
+                do"
+            .to_owned(),
+            (Majority::WithoutData, false) => format!(". Of that ensemble, {LOADS}"),
+            (Majority::No, _) => format!(
+                ": start the other servers of that ensemble{}{}",
+                self.without_vote(of.0),
+                self.ends_without_others(of)
+            ),
         };
         format!("server {server} belongs to an ensemble, and {has}{end}")
     }
@@ -497,10 +473,21 @@ impl Round<'_> {
         )
     }
 
-    /// What ends a wait beside members of an ensemble.
-    fn ends_without_others(&self, (ensemble, of): (u64, OfLine)) -> String {
+    /// A sentence to end with about the members of an ensemble that do not vote.
+    fn without_vote(&self, of: u64) -> String {
+        let lacking = self.members().filter(|its| its.1 == of && its.2.lacks_vote);
+        without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)))
+    }
+
+    /// What ends a wait beside members of an ensemble of which no majority answers.
+    fn ends_without_others(&self, of: (u64, OfLine)) -> String {
+        ends_without_others(&self.answers(of, Majority::No))
+    }
+
+    /// What was said of an ensemble, by this server, too.
+    fn answers(&self, of: (u64, OfLine), majority: Majority) -> Answers {
         let own = (self.own, Standing::Before(self.holding));
-        ends_without_others((ensemble, of), self.others.iter().chain([(&own.0, &own.1)]))
+        Answers::of(of, majority, self.others.iter().chain([(&own.0, &own.1)]))
     }
 
     fn founder(&self) -> String {
@@ -554,37 +541,5 @@ impl Round<'_> {
                  list of this server: correct the list that is wrong"
             ))
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::*;
-
-    /// Its founder still asks this one, in vain.
-    #[test]
-    fn who_has_more_than_an_ensemble_that_has_begun_is_told_what_to_decide() {
-        let base = Base { epoch: 3, zxid: 4, accepted: 3 };
-        let holding = Holding { base, ..Holding::default() };
-        let text = |has_begun, is_late| {
-            let member = |server: u8, asks: &[u8]| {
-                let of = OfLine { held: true, ..OfLine::default() };
-                let (id, asks) = (u64::from(server) | 0x100, asks.to_vec());
-                let (ensemble, configured_at) = (7, 0);
-                Standing::Member { id, ensemble, asks, has_begun, configured_at, of }
-            };
-            let others = BTreeMap::from([(1, member(1, &[2])), (3, member(3, &[]))]);
-            let round = Round { own: 2, holding, voters: &[1, 2, 3], others: &others };
-            round.waits_for(is_late, "/data")
-        };
-        let told = text(true, true);
-        assert!(told.contains("find out which is right"), "{told}");
-        assert!(told.contains("is not needed, stop server 2, move `version-2`"), "{told}");
-        for (has_begun, is_late) in [(false, true), (true, false)] {
-            let told = text(has_begun, is_late);
-            assert!(!told.contains("move `version-2`"), "{told}");
-        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::answers::Answers;
 use super::sentences::{
     answer_empty, ends_without_base, ends_without_others, holds_up, in_words, majority_wins,
     silent, term_of, unmounted, without_vote,
 };
-use crate::ensemble::standing::heard::{blank, busy, empty, voting, without_base};
+use crate::ensemble::standing::heard::{Majority, blank, busy, empty, voting, without_base};
 use crate::ensemble::standing::{Begins, Left, Returning, Standing};
 
 impl Returning<'_> {
@@ -42,7 +43,8 @@ impl Returning<'_> {
         let has_begun = of.last & 0xffff_ffff > 1 || of.term > term_of(of.last);
         let (id, asks, configured_at) = (0, Vec::new(), 0);
         let member = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
-        ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
+        let all = self.others.iter().chain([(&self.own, &member)]);
+        ends_without_others(&Answers::of((ensemble, of), Majority::No, all))
     }
 
     /// For an operator of a member that took part and has no leader, if those who answer are no

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ensemble::standing::{Base, Busy, Holding, Left, OfLine, Standing};
-use crate::storage::MOVE_ASIDE;
+use super::answers::{Advice, Answers, Extent};
+use crate::ensemble::standing::{Busy, Standing};
 
 /// For an operator, after that servers belong to two ensembles.
 pub(super) const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their \
@@ -84,76 +84,59 @@ pub(super) fn term_of(zxid: i64) -> u64 {
     u64::try_from(zxid >> 32).unwrap_or(0)
 }
 
-/// For an operator, beside members of an ensemble that has no majority: what ends that where all
-/// others are lost. `all` are those that answer, and this server. Emptied is only who is silent or
-/// has nothing that counts.
-pub(super) fn ends_without_others<'a>(
-    (ensemble, of): (u64, OfLine),
-    all: impl Iterator<Item = (&'a u8, &'a Standing)>,
-) -> String {
-    let has_left = |left: &Left| {
-        left.of.line == of.line && !of.is_later_than(&left.of) || left.ensemble == ensemble
-    };
-    // A majority founded without it.
-    let is_of_before = |left: &Left| of.is_later_than(&left.of);
-    let (mut belonged, mut newest, mut kept) = (Vec::new(), (0, 0, 0), Vec::new());
-    let (mut begun, mut counted, mut foreign, mut another) = (false, 0, Vec::new(), None);
-    for (server, its) in all {
-        match its {
-            Standing::Member { ensemble: its, has_begun, of, .. } if *its == ensemble => {
-                begun |= has_begun;
-                belonged.push(*server);
-                newest = newest.max((of.last >> 32, of.last, *server));
-            }
-            Standing::Before(Holding { left: Some(left), base, .. }) if has_left(left) => {
-                belonged.push(*server);
-                newest = newest.max((base.epoch, base.zxid, *server));
-            }
-            Standing::Before(Holding { left: Some(left), .. }) if is_of_before(left) => {}
-            Standing::Before(its) if its.base.is_empty() => {}
-            Standing::Before(its) if its.left.is_none() && its.detached == Some(ensemble) => {
-                counted += 1;
-                kept.push(*server);
-            }
-            Standing::Before(its) => foreign.push((*server, its.base)),
-            Standing::Member { ensemble: its, of: other, .. } if !of.is_later_than(other) => {
-                another = another.or(Some((*server, *its)));
-            }
-            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => {
-                kept.push(*server);
-            }
+/// For an operator, after that a majority of an ensemble answers, or of the other one.
+pub(super) const LOADS: &str = "a majority answers, but too few of its servers have its data yet: \
+     wait until they have, and move no data away";
+
+/// For an operator, beside members of an ensemble of which no majority answers: what ends that
+/// where all others are lost. Emptied is only who is silent or has nothing that counts.
+pub(super) fn ends_without_others(said: &Answers) -> String {
+    let beside = match said.advice() {
+        Advice::GiveUp | Advice::Wait => return String::new(),
+        Advice::FindOut(server, another) => {
+            return format!(
+                ". Server {server} belongs to another ensemble, {another:016x}{NEITHER_IS_KNOWN}"
+            );
         }
-    }
-    if let Some((server, another)) = another {
-        return format!(
-            ". Server {server} belongs to another ensemble, {another:016x}{NEITHER_IS_KNOWN}"
-        );
-    }
-    if begun && let Some((server, Base { epoch, zxid, .. })) = foreign.first() {
-        let (epoch_there, zxid_there, member) = newest;
-        return format!(
-            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not \
-             belong to that ensemble, and server {member} holds the ensemble's data up to zxid \
-             {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop \
-             server {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first \
-             which data is right"
-        );
-    }
-    // What was founded on less acknowledged nothing: then all data counts.
-    counted += foreign.len();
-    kept.extend(foreign.iter().map(|its| its.0));
-    belonged.sort_unstable();
+        Advice::Decide(its, other) => {
+            return format!(
+                "{}. If the data of all others is lost for good, find out first which data is \
+                 right: the greater epoch does not decide it",
+                beside_other_data(its, other, other.server)
+            );
+        }
+        Advice::LeaveBeside(its, other) => beside_other_data(its, other, its.server),
+        Advice::Leave => String::new(),
+    };
+    let mut kept = said.kept.clone();
+    kept.extend(said.other.iter().map(|its| its.server));
     kept.sort_unstable();
     let but = match kept.as_slice() {
         [] => String::new(),
         kept => format!(" but {}", in_words(kept)),
     };
-    let has_one = belonged.len() + counted == 1;
+    let has_one = said.its.len() + said.other.len() == 1;
     let newest = if has_one { "what it has" } else { "the newest data of these" };
     format!(
-        ". If the data of all others is lost for good, {}. Start all others{but} with empty \
-         directories, and keep what was in their old ones: {newest} is then used",
-        leave_together(&belonged)
+        "{beside}. If the data of all others is lost for good, {}. Start all others{but} with \
+         empty directories, and keep what was in their old ones: {newest} is then used",
+        leave_together(&said.belong)
+    )
+}
+
+/// For an operator, beside an ensemble of which no majority answers: who has data that does not
+/// belong to it, and who the newest of all.
+fn beside_other_data(its: Extent, other: Extent, newest: u8) -> String {
+    let how_far = match its.zxid {
+        0 => ", which has not said how far that goes".to_owned(),
+        zxid => format!(" up to zxid {zxid:#x} of epoch {}", its.epoch),
+    };
+    format!(
+        ". Server {} holds data up to zxid {:#x} of epoch {} that does not belong to that \
+         ensemble, and server {} holds the ensemble's data{how_far}: as far as servers have said, \
+         the newest data is that of server {newest}. Move no data away as long as no majority of \
+         that ensemble answers",
+        other.server, other.zxid, other.epoch, its.server
     )
 }
 
