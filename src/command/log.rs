@@ -262,7 +262,7 @@ fn audit(
 fn files(at: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |source| CommandError::Io { action: "read", path: at.to_owned(), source };
     let its = std::fs::metadata(at).map_err(failed)?;
-    if !its.is_dir() && !(its.is_file() && is_configuration(at).map_err(failed)?) {
+    if !(its.is_dir() || its.is_file() && is_configuration(at).map_err(failed)?) {
         return Ok(vec![at.to_owned()]);
     }
     let folders = Place::of_folder(at).folders()?;

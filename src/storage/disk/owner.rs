@@ -33,7 +33,7 @@ fn owner_above(path: &Path) -> io::Result<Option<(u32, u32)>> {
         return Ok(None);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let its = std::fs::metadata(folder.unwrap_or(Path::new(".")))?;
+    let its = std::fs::metadata(folder.unwrap_or_else(|| Path::new(".")))?;
     Ok((its.uid() != 0).then(|| (its.uid(), its.gid())))
 }
 
