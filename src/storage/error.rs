@@ -361,11 +361,11 @@ pub enum StorageError {
         command: String,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id:#x} of an ensemble of {voters} voters. \
-        Started alone, it would treat as committed what the others may not have; and if the others \
-        run as well, two servers would serve different data. Nothing was changed. Put the server \
-        list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run \
-        `{command}` and start this server standalone; what only they had is then \
+    #[error("{} says that this is the directory of member {id:#x} of an ensemble of {voters} \
+        voters. Started alone, it would treat as committed what the others may not have; and if \
+        the others run as well, two servers would serve different data. Nothing was changed. Put \
+        the server list of its ensemble back into zoo.cfg. Only if all other members are lost for \
+        good, run `{command}` and start this server standalone; what only they had is then \
         lost", path.display())]
     Member {
         /// The file that tells.

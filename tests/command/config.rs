@@ -124,8 +124,8 @@ fn every_refusal_of_an_ensemble_is_said_at_once_with_those_of_the_rest() {
         "[FK0105] /zoo.cfg:7: server.x is \"d:2888:3888\", expected a number from 0 to 255 for N \
          in server.N"
             .to_owned(),
-        "[FK0105] /zoo.cfg:10: leader.snapSyncLimitInKbPerSecond is \"x\", expected a number of KiB \
-         per second, 0 for no limit, from 0 to 2147483647"
+        "[FK0105] /zoo.cfg:10: leader.snapSyncLimitInKbPerSecond is \"x\", expected a number of \
+         KiB per second, 0 for no limit, from 0 to 2147483647"
             .to_owned(),
         "[FK0107] /zoo.cfg: ssl.quorum.trustStore.location is not set".to_owned(),
         "[FK0107] /zoo.cfg:4: initLimit is not set".to_owned(),

@@ -340,9 +340,7 @@ impl Thread {
         } else {
             Role::Follower
         };
-        if role == Role::None {
-            *server.others.no_role.lock() = no_role(server, member, now.monotonic);
-        }
+        tell_no_role(server, member, role, now.monotonic);
         self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
         let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
         if role == Role::None && keeps_clients && !has_wrong_tree {
@@ -453,10 +451,13 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
-/// Why this member serves nobody.
-fn no_role(server: &Server, member: &Member<Peers>, now: Monotonic) -> NoRole {
+/// Says why this member has no role, if it has none.
+fn tell_no_role(server: &Server, member: &Member<Peers>, role: Role, now: Monotonic) {
+    if role != Role::None {
+        return;
+    }
     let consensus = member.consensus();
-    if member.has_wrong_tree() {
+    *server.others.no_role.lock() = if member.has_wrong_tree() {
         NoRole::WrongTree
     } else if member.has_doubtful_tree() {
         NoRole::TreeInDoubt
@@ -467,7 +468,7 @@ fn no_role(server: &Server, member: &Member<Peers>, now: Monotonic) -> NoRole {
         }
     } else {
         NoRole::NoLeader
-    }
+    };
 }
 
 /// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older

@@ -37,8 +37,8 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
 const READS: &str =
     "this server is reading its data directory, and serves clients once it has read it";
 
-const NO_VOTE: &str = "this server follows the leader, but does not vote yet: it gets its vote when \
-    it has what the leader has, and the lists of the others name it as a voter";
+const NO_VOTE: &str = "this server follows the leader, but does not vote yet: it gets its vote \
+    when it has what the leader has, and the lists of the others name it as a voter";
 
 const NOT_AUDITED: &str =
     "the audit log cannot be written: changes are refused until it can (audit.failClosed)";
