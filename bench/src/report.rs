@@ -94,13 +94,14 @@ pub(crate) fn table(rows: &[Row]) -> String {
 
 /// Two to four significant digits.
 pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
     if value >= NO_ANSWERS {
         "no answers".to_owned()
-    } else if value >= 1e6 {
+    } else if size >= 1e6 {
         format!("{:.2}M", value / 1e6)
-    } else if value >= 1e4 {
+    } else if size >= 1e4 {
         format!("{:.0}k", value / 1e3)
-    } else if value >= 100.0 {
+    } else if size >= 100.0 {
         format!("{value:.0}")
     } else {
         format!("{value:.2}")

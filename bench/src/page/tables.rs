@@ -308,7 +308,9 @@ fn spreads(row: &Row) -> [String; 2] {
 
 /// What is to be reached, and whether it is.
 fn aimed(target: Target, row: &Row, run: &Run) -> String {
-    let at_most = |most: Option<f64>| row.ferrokeeper.zip(most).map(|(ours, most)| ours <= most);
+    // What is below zero was not to be measured.
+    let ours = row.ferrokeeper.filter(|ours| *ours >= 0.0);
+    let at_most = |most: Option<f64>| ours.zip(most).map(|(ours, most)| ours <= most);
     let (text, is_met) = match target {
         Target::None => return String::new(),
         Target::Times(times) => (format!("x {times}"), row.ratio.map(|ratio| ratio >= times)),
@@ -503,5 +505,8 @@ mod tests {
         let rate = Row { ratio: Some(1.9), ..rate };
         assert_eq!(aimed(Target::Times(2.0), &rate, &Run::default()), "x 2, missed");
         assert_eq!(aimed(Target::Times(1.9), &rate, &Run::default()), "x 1.9");
+        let idle = row(MEMORY, "bytes/idle session", Some(-8.0));
+        let aim = aimed(Target::AtMost(4_096.0), &idle, &Run::default());
+        assert_eq!(aim, "at most 4096, not compared");
     }
 }
