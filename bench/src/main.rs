@@ -245,7 +245,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     }
     match failed {
         0 => Ok(()),
-        failed => Err(format!("{failed} cases failed, see the table").into()),
+        failed => Err(format!("{failed} failures, see the table").into()),
     }
 }
 

@@ -16,6 +16,27 @@ use crate::{fan_out, sessions, watches};
 /// Figures by their name and unit.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
+/// What a case gave.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) figures: Figures,
+    pub(crate) failed: Vec<Failed>,
+}
+
+/// Why there are no figures of a part of a case.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Empty: of all of it.
+    pub(crate) part: String,
+    pub(crate) why: String,
+}
+
+impl From<Figures> for Found {
+    fn from(figures: Figures) -> Self {
+        Self { figures, failed: Vec::new() }
+    }
+}
+
 /// Where nothing is answered any more: a latency beyond all others, which JSON can carry.
 pub(crate) const NO_ANSWERS: f64 = f64::MAX;
 
@@ -33,7 +54,8 @@ pub(crate) fn compares(figure: &str) -> bool {
         && !figure.starts_with("times ")
         && figure != WARMED
         && figure != "pairs"
-        && figure != "timeouts"
+        && !figure.starts_with("timeouts")
+        && !figure.starts_with("storms that ended it")
 }
 
 /// Whether more is better.
