@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::measure::{NO_ANSWERS, PER_SECOND, WARMED};
+use crate::plot::PLOT;
 use crate::report::{Row, Run, failures, number};
 
 /// A line of a table: what it is called, and the figure that it shows.
@@ -240,7 +241,7 @@ const README: &[Line] = &[
 pub(super) fn table(name: &str, run: &Run) -> Option<String> {
     let table = whole(name, run)?;
     // A head, a rule, and nothing.
-    let is_empty = table.trim_end().lines().count() == 2;
+    let is_empty = name != "plot" && table.trim_end().lines().count() == 2;
     Some(if is_empty { "This run has not measured it.\n".to_owned() } else { table })
 }
 
@@ -255,6 +256,7 @@ fn whole(name: &str, run: &Run) -> Option<String> {
         "snapshot" => lines(SNAPSHOT, run, Columns::Plain),
         "ensemble" => lines(ENSEMBLE, run, Columns::Plain),
         "storm" => storm(run),
+        "plot" => plot(run),
         "README" => lines(README, run, Columns::Plain),
         _ => return None,
     })
@@ -433,6 +435,11 @@ fn storm(run: &Run) -> String {
     out
 }
 
+/// Where the curves of the plot end too early; nothing where none does.
+fn plot(run: &Run) -> String {
+    failures(&run.rows, PLOT).iter().map(|why| format!("- {why}\n")).collect()
+}
+
 fn machine(run: &Run) -> String {
     let machine = &run.machine;
     let [p50, p99, p999] = machine.sync_us.map(number);
@@ -519,6 +526,16 @@ mod tests {
         assert!(storm.contains(crowd), "{storm}");
         let columns = |line: &str| line.matches('|').count();
         assert!(storm.lines().all(|line| columns(line) == 10), "{storm}");
+    }
+
+    #[test]
+    fn a_curve_that_ends_too_early_is_told_below_the_plot() {
+        assert_eq!(table("plot", &Run::default()).as_deref(), Some(""));
+        let failed = row(PLOT, "failed, ferrokeeper, at 1000 sets/s: it ended", None);
+        assert_eq!(
+            table("plot", &run(vec![failed])).as_deref(),
+            Some("- failed, ferrokeeper, at 1000 sets/s: it ended\n")
+        );
     }
 
     #[test]
