@@ -7,20 +7,20 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::case::{CASES, Case, Population, SMALL, Spans, What};
-use crate::measure::{Figures, PER_SECOND, measure};
+use crate::measure::{Failed, Figures, Found, NO_ANSWERS, PER_SECOND, measure};
 use crate::start::Contents;
 use crate::subject::{Heap, Kind, Launch, Programs, Subject};
-use crate::{ensemble, floor, population, snapshot, start, storm};
+use crate::{ensemble, floor, population, report, snapshot, start, storm};
 
 /// All that a run found: case, server, figure, one value a round.
 pub(crate) type Findings = BTreeMap<usize, BTreeMap<Kind, BTreeMap<&'static str, Vec<f64>>>>;
 
-/// A case that a server did not get through.
+/// A case, or a part of it, that a server did not get through in one round.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) case: &'static str,
     pub(crate) kind: Kind,
-    pub(crate) why: String,
+    pub(crate) failed: Failed,
 }
 
 /// The case whose operations a second decide the rate of the open loop.
@@ -53,9 +53,9 @@ impl Plan {
     }
 }
 
-/// Runs everything, and returns how many cases failed. `tell` hears what is going on; `keep` gets
-/// the round and what was found so far after each case, so that a run that is broken off leaves
-/// that.
+/// Runs everything, and returns how often something failed. `tell` hears what is going on; `keep`
+/// gets the round and what was found so far after each case, so that a run that is broken off
+/// leaves that.
 pub(crate) fn run(
     plan: &Plan,
     programs: &Programs,
@@ -74,27 +74,30 @@ pub(crate) fn run(
                     continue;
                 }
                 let sets = apache_sets(&findings);
-                let figures = if case.what.has_own_servers() {
+                let found = if case.what.has_own_servers() {
                     running = None;
                     alone(*kind, case, plan, programs, &mut contents)
                 } else {
-                    shared(*kind, case, plan, programs, sets, &mut running)
+                    shared(*kind, case, plan, programs, sets, &mut running).map(Found::from)
                 };
-                match figures {
-                    Ok(figures) => {
-                        tell(&line(round, *kind, case.name, &figures));
-                        let found = findings.entry(number).or_default().entry(*kind).or_default();
-                        for (figure, value) in figures {
-                            found.entry(figure).or_default().push(value);
-                        }
-                    }
+                let Found { figures, failed } = found.unwrap_or_else(|error| {
                     // The others are worth their time.
-                    Err(error) => {
-                        running = None;
-                        let why = one_line(&error);
-                        tell(&format!("round {round}, {}, {}: {why}", kind.name(), case.name));
-                        failures.push(Failure { case: case.name, kind: *kind, why });
+                    running = None;
+                    let failed = Failed { part: String::new(), why: error.to_string() };
+                    Found { figures: Figures::new(), failed: vec![failed] }
+                });
+                if !figures.is_empty() {
+                    tell(&line(round, *kind, case.name, &figures));
+                    let found = findings.entry(number).or_default().entry(*kind).or_default();
+                    for (figure, value) in figures {
+                        found.entry(figure).or_default().push(value);
                     }
+                }
+                for Failed { part, why } in failed {
+                    let failed = Failed { part, why: report::one_line(&why) };
+                    let why = report::why(*kind, &failed);
+                    tell(&format!("round {round}, {}: {why}", case.name));
+                    failures.push(Failure { case: case.name, kind: *kind, failed });
                 }
                 keep(round, &findings, &failures)?;
             }
@@ -127,15 +130,6 @@ fn shared(
     measure(subject, case, &plan.spans, apache_sets)
 }
 
-/// Its end: what a server said last is the reason.
-fn one_line(error: &io::Error) -> String {
-    let text = error.to_string();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ").replace('|', "/");
-    let Some((start, _)) = line.char_indices().rev().nth(300) else { return line };
-    format!("... {}", &line[start..])
-}
-
 /// A case that starts servers of its own.
 fn alone(
     kind: Kind,
@@ -143,19 +137,23 @@ fn alone(
     plan: &Plan,
     programs: &Programs,
     contents: &mut Contents,
-) -> io::Result<Figures> {
+) -> io::Result<Found> {
     let Population { keys, value_len } = case.population;
     let znodes = plan.spans.scaled(keys);
     let launch = Launch { kind, programs, settings: String::new(), znodes, heap: case.heap() };
-    match case.what {
+    let figures = match case.what {
         What::Start { replayed } => {
             let content = contents.of(&launch, value_len, plan.spans.scaled(replayed))?;
             start::figures(&launch, content)
         }
         What::Ensemble(of) => ensemble::figures(&launch, of, value_len, &plan.spans),
-        What::Storm => storm::figures(&launch, value_len, &plan.spans, plan.storm.as_deref()),
+        What::Storm => {
+            let part = plan.storm.as_deref();
+            return Ok(storm::figures(&launch, value_len, &plan.spans, part));
+        }
         _ => snapshot::figures(&launch, value_len, &plan.spans),
-    }
+    };
+    figures.map(Found::from)
 }
 
 /// What a bare server can be asked.
@@ -193,13 +191,13 @@ fn line(round: u32, kind: Kind, case: &str, figures: &Figures) -> String {
     format!("round {round}, {}, {case}: {}", kind.name(), figures.join(", "))
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// The middle value, or the mean of the two in the middle, which is no answer where one is none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match sorted.get(middle) {
-        Some(upper) if sorted.len() % 2 == 1 => *upper,
+        Some(upper) if sorted.len() % 2 == 1 || *upper >= NO_ANSWERS => *upper,
         Some(upper) => (sorted[middle - 1] + upper) / 2.0,
         None => f64::NAN,
     }
@@ -217,6 +215,14 @@ mod tests {
 
     use super::*;
     use crate::warmth::Steady;
+
+    #[test]
+    fn the_mean_of_an_answer_and_none_is_no_answer() {
+        assert_eq!(median(&[1.0, 2.0]), 1.5);
+        assert_eq!(median(&[NO_ANSWERS, 2.0]), NO_ANSWERS);
+        assert_eq!(median(&[NO_ANSWERS; 4]), NO_ANSWERS);
+        assert_eq!(median(&[1.0, NO_ANSWERS, 2.0]), 2.0);
+    }
 
     /// Nothing comes after it that would have it kept.
     #[test]

@@ -219,16 +219,15 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     };
     // What `page` reads has only ever the whole of a run.
     let unfinished = compare.json.as_ref().map(|path| path.with_extension("unfinished"));
-    let failed = comparison::run(&plan, &programs, tell, |round, findings, failures| {
+    let mut failed = comparison::run(&plan, &programs, tell, |round, findings, failures| {
         run.rows = report::rows(findings, failures);
         run.rounds = round;
         run.minutes = began.elapsed().as_secs() / 60;
         let Some(path) = &unfinished else { return Ok(()) };
         fs::write(path, serde_json::to_vec_pretty(&run)?)
     })?;
-    let mut out = io::stdout().lock();
     writeln!(
-        out,
+        io::stdout(),
         "fdatasync after 8 kB: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, maximum {:.0} us\n\n{}",
         micros(0.5),
         micros(0.99),
@@ -236,16 +235,21 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         micros(1.0),
         report::table(&run.rows)
     )?;
-    if let Some((from, to)) = unfinished.zip(compare.json) {
+    if let Some((from, to)) = unfinished.zip(compare.json.as_ref()) {
         fs::rename(from, to)?;
     }
     if let Some(path) = compare.plot {
-        let curves = plot::sweep(&programs, &spans, tell)?;
-        plot::draw(Path::new(&path), &curves)?;
+        let curves = plot::sweep(&programs, &spans, tell);
+        plot::draw(&path, &curves)?;
+        failed += plot::failures(&curves).len();
+        run.rows.extend(plot::failures(&curves));
+        if let Some(path) = compare.json {
+            fs::write(path, serde_json::to_vec_pretty(&run)?)?;
+        }
     }
     match failed {
         0 => Ok(()),
-        failed => Err(format!("{failed} cases failed, see the table").into()),
+        failed => Err(format!("{failed} failures, see above").into()),
     }
 }
 

@@ -16,6 +16,27 @@ use crate::{fan_out, sessions, watches};
 /// Figures by their name and unit.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
+/// What a case gave.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) figures: Figures,
+    pub(crate) failed: Vec<Failed>,
+}
+
+/// Why there are no figures of a part of a case.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Empty: of all of it.
+    pub(crate) part: String,
+    pub(crate) why: String,
+}
+
+impl From<Figures> for Found {
+    fn from(figures: Figures) -> Self {
+        Self { figures, failed: Vec::new() }
+    }
+}
+
 /// Where nothing is answered any more: a latency beyond all others, which JSON can carry.
 pub(crate) const NO_ANSWERS: f64 = f64::MAX;
 
@@ -33,7 +54,8 @@ pub(crate) fn compares(figure: &str) -> bool {
         && !figure.starts_with("times ")
         && figure != WARMED
         && figure != "pairs"
-        && figure != "timeouts"
+        && !figure.starts_with("timeouts")
+        && !figure.starts_with("storms that ended it")
 }
 
 /// Whether more is better.
@@ -140,13 +162,27 @@ fn memory(subject: &Subject, keys: u32, sessions: u32) -> io::Result<Figures> {
     let with_sessions = subject.rss()?;
     let _watching = watches::on_keys(subject.address(), keys)?;
     let with_watches = subject.rss()?;
-    let each = |after: u64, before: u64, count: u32| {
-        after.saturating_sub(before) as f64 / f64::from(count)
-    };
     let path_len = request::key_path(0).len() as f64;
     Ok(Figures::from([
         ("RSS MB", with_znodes as f64 / 1e6),
-        ("bytes/idle session", each(with_sessions, with_znodes, sessions)),
-        ("bytes/watch beyond its path", each(with_watches, with_sessions, keys) - path_len),
+        ("bytes/idle session", growth(with_sessions, with_znodes, sessions)),
+        ("bytes/watch beyond its path", growth(with_watches, with_sessions, keys) - path_len),
     ]))
+}
+
+/// What each of so many took of the resident memory. Below zero where it shrank meanwhile: then it
+/// was not to be measured, and a zero would say that they take nothing.
+fn growth(after: u64, before: u64, count: u32) -> f64 {
+    (after as f64 - before as f64) / f64::from(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_shrinks_is_not_memory_that_stays() {
+        assert_eq!(growth(1_500, 500, 10), 100.0);
+        assert_eq!(growth(500, 1_500, 10), -100.0);
+    }
 }

@@ -1,28 +1,27 @@
 //! What others can do to a client that asks little: its latencies alone, and while connections come
 //! and go, while somebody never reads his answers, and while many list a znode of a million
 //! children. Beside ferrokeeper, also each shape of request that costs the most for its bytes.
+//!
+//! Each of these weathers has figures of its own: one that fails takes no other's away.
 
+mod clients;
 mod shapes;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use jute::protocol::{Request, WatchRequest};
 use rustix::process::{Resource, getrlimit};
 
 use crate::case::Spans;
-use crate::connection::Connection;
 use crate::load::{self, Load, Pace};
-use crate::measure::{Figures, NO_ANSWERS};
+use crate::measure::{Failed, Figures, Found, NO_ANSWERS};
 use crate::population;
-use crate::request::{self, ROOT, Workload};
+use crate::request::Workload;
+use crate::storm::clients::Storm;
 use crate::storm::shapes::{SHAPES, Shape};
 use crate::subject::{self, Launch, Subject};
 
@@ -31,15 +30,11 @@ const RATE: f64 = 1000.0;
 const CONNECTIONS: u32 = 10;
 /// What a stock client with a session of ten seconds waits for an answer.
 const TIMEOUT: Duration = Duration::from_millis(6667);
-/// Who opens connections.
-const OPENERS: u32 = 16;
 /// The most connections that are open at once, and descriptors that stay free beside them: at the
 /// server, which may have no more, also for connections that it has not seen end. Otherwise it
 /// turns the victim away, rightly.
 const OPEN_MAX: u32 = 20_000;
 const OTHER_DESCRIPTORS: u32 = 4096;
-/// How long the first of them may take.
-const FILL_DEADLINE: Duration = Duration::from_secs(60);
 const LISTERS: u32 = 50;
 /// For the shapes that are after quotas.
 const QUOTAS: &str = "enforceQuota=true\n";
@@ -51,38 +46,44 @@ const METRICS: &str = "metricsProvider.className=\
 const CALM: u32 = 100;
 const CALM_DEADLINE: Duration = Duration::from_secs(180);
 const BETWEEN_WORDS: Duration = Duration::from_millis(500);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// What the figures of the victim in one weather are called.
 #[derive(Clone, Copy)]
 struct Names {
+    weather: &'static str,
     p99: &'static str,
     /// Of the sets among them.
     writes: &'static str,
-    /// The first, divided by that of the same server just before, when nobody else asked anything.
+    /// On the same server just before, when nobody else asked anything.
+    usual: &'static str,
+    usual_writes: &'static str,
+    /// The first, divided by the usual one.
     times: &'static str,
     /// The same where another server on this machine is asked all that: what the machine is short
     /// of, and no server can help.
     elsewhere: &'static str,
+    /// Answers that came later than a client waits.
+    timeouts: &'static str,
 }
 
 macro_rules! names {
     ($name:expr) => {
         $crate::storm::Names {
+            weather: $name,
             p99: concat!("p99 us, ", $name),
             writes: concat!("p99 us of sets, ", $name),
+            usual: concat!("p99 us alone, before ", $name),
+            usual_writes: concat!("p99 us of sets alone, before ", $name),
             times: concat!("times its usual p99, ", $name),
             elsewhere: concat!("times its usual p99, at another server, ", $name),
+            timeouts: concat!("timeouts, ", $name),
         }
     };
 }
 use names;
 
-const ALONE: Names = names!("alone");
-
 #[derive(Clone, Copy)]
 enum Kind {
-    None,
     /// So many are open, and others take their places.
     Connections {
         most: u32,
@@ -97,7 +98,6 @@ enum Kind {
 impl Kind {
     const fn names(self) -> Names {
         match self {
-            Self::None => ALONE,
             Self::Connections { .. } => names!("connections come and go"),
             Self::Unread => names!("a client never reads"),
             Self::Listings { .. } => names!("50 list a million children"),
@@ -108,7 +108,7 @@ impl Kind {
     /// How many spans it takes until it has happened, at least once, while it is measured.
     const fn spans(self) -> u32 {
         match self {
-            Self::None | Self::Connections { .. } | Self::Unread | Self::Listings { .. } => 1,
+            Self::Connections { .. } | Self::Unread | Self::Listings { .. } => 1,
             Self::Shape(shape) => shape.spans,
         }
     }
@@ -116,7 +116,7 @@ impl Kind {
     /// So many a second, where that is of interest.
     const fn what_it_does(self) -> Option<&'static str> {
         match self {
-            Self::None | Self::Unread | Self::Shape(_) => None,
+            Self::Unread | Self::Shape(_) => None,
             Self::Connections { .. } => Some("connections that come more"),
             Self::Listings { .. } => Some("listings more"),
         }
@@ -131,101 +131,46 @@ struct Target {
     metrics: SocketAddr,
 }
 
-/// A storm that goes on until it is told to stop.
-struct Storm<'a> {
-    target: Target,
-    over: &'a AtomicBool,
-    /// What it has done: connections opened, listings read, shapes sent.
-    done: &'a AtomicU64,
-    /// Why one of its clients could not go on: then it is no storm that was measured.
-    fallen: &'a Mutex<Option<io::Error>>,
+/// Where the storm is while the victim is measured.
+#[derive(Clone, Copy)]
+enum Place {
+    /// At the victim's server.
+    Here,
+    /// At another server on this machine.
+    Elsewhere,
 }
 
-impl Storm<'_> {
-    fn goes_on(&self) -> bool {
-        !self.over.load(Ordering::Relaxed)
-    }
+/// Why a weather has no figures.
+enum Fallen {
+    /// No server to measure.
+    Server(io::Error),
+    /// Of the victim, nobody else being there.
+    Usual(io::Error),
+    /// Of the victim, beside the storm.
+    Victim(Place, io::Error),
+    /// Of the storm: there was none.
+    Storm(Place, io::Error),
+}
 
-    fn count(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Keeps `share` connections open: for each new one the oldest goes, without a closeSession.
-    /// Whom the server turns away tries again.
-    fn come_and_go(&self, share: u32, numbers: &AtomicU32, filled: &AtomicU32) {
-        let mut open = VecDeque::new();
-        let mut is_full = false;
-        while self.goes_on() {
-            let number = numbers.fetch_add(1, Ordering::Relaxed);
-            let turned_away = match Connection::open(self.target.server, number) {
-                Ok(connection) => {
-                    open.push_back(connection);
-                    self.count();
-                    false
-                }
-                Err(_) => true,
-            };
-            if turned_away || open.len() > share as usize {
-                open.pop_front();
-                if !std::mem::replace(&mut is_full, true) {
-                    filled.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
-    /// Ends the storm if a client of it could not do what it is there for.
-    fn must(&self, done: io::Result<()>) {
-        if let Err(error) = done
-            && self.goes_on()
-        {
-            self.over.store(true, Ordering::Relaxed);
-            *self.fallen.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        }
-    }
-
-    /// Asks without end, and reads nothing.
-    fn never_read(&self) -> io::Result<()> {
-        let mut connection = Connection::open(self.target.server, 0)?;
-        connection.unblock()?;
-        let frame = request::frame(1, &request::get(ROOT, false));
-        while self.goes_on() {
-            connection.out().extend_from_slice(&frame);
-            while !connection.flush()? && self.goes_on() {
-                thread::sleep(BETWEEN_LOOKS);
-            }
-            self.count();
-        }
-        Ok(())
-    }
-
-    /// Does it again where the server may end the connection, and has.
-    fn again(&self, may_be_cut: bool, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        while self.goes_on() {
-            match act() {
-                Err(error) if !(may_be_cut && is_cut(&error)) => return Err(error),
-                Err(_) => thread::sleep(BETWEEN_LOOKS),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn list(&self, number: u32) -> io::Result<()> {
-        let mut connection = Connection::open(self.target.server, number)?;
-        let list = Request::GetChildren(WatchRequest { path: ROOT.into(), watch: false });
-        while self.goes_on() {
-            connection.pass_over(&list)?;
-            self.count();
-        }
-        Ok(())
+impl From<io::Error> for Fallen {
+    fn from(error: io::Error) -> Self {
+        Self::Server(error)
     }
 }
 
-/// Whether it says that the server has ended a connection, or itself.
-fn is_cut(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
+impl Fallen {
+    /// Whose error it is, and where the storm was.
+    fn told(self, names: Names) -> Failed {
+        let (whose, why) = match self {
+            Self::Server(why) => ("", why),
+            Self::Usual(why) => (", before the storm, the measured client", why),
+            Self::Victim(Place::Here, why) => (", storm here, the measured client", why),
+            Self::Victim(Place::Elsewhere, why) => (", storm elsewhere, the measured client", why),
+            Self::Storm(Place::Here, why) => (", storm here, a client of the storm", why),
+            Self::Storm(Place::Elsewhere, why) => (", storm elsewhere, a client of the storm", why),
+        };
+        Failed { part: format!("{}{whose}", names.weather), why: why.to_string() }
+    }
 }
 
 /// The latencies of the victim in one weather.
@@ -233,6 +178,7 @@ struct Weather {
     latency: Histogram<u64>,
     /// Those of its sets.
     writes: Histogram<u64>,
+    /// Of the storm.
     done_a_second: f64,
 }
 
@@ -241,14 +187,50 @@ fn p99_us(latency: &Histogram<u64>) -> f64 {
 }
 
 impl Weather {
-    fn put(&self, names: Names, figures: &mut Figures) {
-        figures.insert(names.p99, p99_us(&self.latency));
-        figures.insert(names.writes, p99_us(&self.writes));
-    }
-
     fn timeouts(&self) -> f64 {
         let from = u64::try_from(TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
         self.latency.count_between(from, self.latency.high()) as f64
+    }
+}
+
+/// The figures of one weather, and whether the server and the victim's connections outlived it.
+struct Beside {
+    figures: Figures,
+    is_survived: bool,
+}
+
+/// What the weathers gave.
+#[derive(Default)]
+struct Tally {
+    found: Found,
+    measured: u32,
+    ended: u32,
+}
+
+impl Tally {
+    /// Takes all of one weather, or why there is nothing of it; whether its server is as before.
+    fn take(&mut self, names: Names, weather: Result<Beside, Fallen>) -> bool {
+        match weather {
+            Ok(Beside { figures, is_survived }) => {
+                self.found.figures.extend(figures);
+                self.measured += 1;
+                self.ended += u32::from(!is_survived);
+                is_survived
+            }
+            Err(fallen) => {
+                self.found.failed.push(fallen.told(names));
+                false
+            }
+        }
+    }
+
+    fn found(mut self) -> Found {
+        if self.measured > 0 {
+            let ended = f64::from(self.ended);
+            let name = "storms that ended it, or the victim's connections";
+            self.found.figures.insert(name, ended);
+        }
+        self.found
     }
 }
 
@@ -259,16 +241,8 @@ pub(crate) fn figures(
     value_len: usize,
     spans: &Spans,
     part: Option<&str>,
-) -> io::Result<Figures> {
+) -> Found {
     let is_wanted = |names: Names| part.is_none_or(|part| names.p99.contains(part));
-    let server = || {
-        let subject = launch.fresh()?;
-        population::create(subject.address(), launch.znodes, value_len)?;
-        io::Result::Ok(subject)
-    };
-    let subject = server()?;
-    let target =
-        |subject: &Subject| Target { server: subject.address(), metrics: subject.address() };
     let load = Load {
         workload: Workload::Mixed,
         connections: CONNECTIONS,
@@ -279,80 +253,77 @@ pub(crate) fn figures(
         measured: spans.measured,
         slice: None,
     };
-    spans.steady.reach_under(launch.kind, &[subject.address()], &load)?;
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let descriptors = u32::try_from(descriptors).unwrap_or(u32::MAX);
     let most = descriptors.saturating_sub(OTHER_DESCRIPTORS).min(spans.scaled(OPEN_MAX));
     let listers = spans.scaled(LISTERS);
-    let mut figures = Figures::new();
-    let mut timeouts = 0.0;
-    let mut fallen = 0;
+    let mut tally = Tally::default();
+    let mut running = None;
     let weathers = [Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }];
     for kind in weathers.into_iter().filter(|kind| is_wanted(kind.names())) {
-        wait_for_calm(&subject);
-        let other = server()?;
-        let elsewhere = (target(&other), other);
-        match beside(&subject, target(&subject), elsewhere, &load, kind, &mut figures)? {
-            Some(weather) => {
-                timeouts += weather.timeouts();
-                if let Some(done) = kind.what_it_does() {
-                    figures.insert(done, weather.done_a_second);
-                }
-            }
-            None => fallen += 1,
+        let weather = beside_others(launch, &load, kind, spans, &mut running);
+        if !tally.take(kind.names(), weather) {
+            // What one has hit is not what the next one is measured on.
+            running = None;
         }
     }
+    drop(running);
     if launch.kind == subject::Kind::Ferrokeeper {
-        drop(subject);
-        let shaped = beside_shapes(launch, &load, value_len, is_wanted)?;
-        timeouts += shaped.timeouts;
-        fallen += shaped.fallen;
-        figures.extend(shaped.figures);
+        for shape in SHAPES.iter().filter(|shape| is_wanted(shape.names)) {
+            tally.take(shape.names, beside_shape(launch, &load, shape));
+        }
     }
-    figures.insert("timeouts", timeouts);
-    figures.insert("storms that ended it, or the victim's connections", f64::from(fallen));
-    Ok(figures)
+    tally.found()
 }
 
-/// What the shapes did.
-struct Shaped {
-    figures: Figures,
-    timeouts: f64,
-    fallen: u32,
+/// On the server of the weather before, if there is one.
+fn beside_others(
+    launch: &Launch<'_>,
+    load: &Load,
+    kind: Kind,
+    spans: &Spans,
+    running: &mut Option<Subject>,
+) -> Result<Beside, Fallen> {
+    let server = || {
+        let subject = launch.fresh()?;
+        population::create(subject.address(), launch.znodes, load.value_len)?;
+        io::Result::Ok(subject)
+    };
+    let target =
+        |subject: &Subject| Target { server: subject.address(), metrics: subject.address() };
+    let subject: &Subject = match running {
+        Some(subject) => subject,
+        none => {
+            let subject = server()?;
+            spans.steady.reach_under(launch.kind, &[subject.address()], load)?;
+            none.insert(subject)
+        }
+    };
+    wait_for_calm(subject);
+    let other = server()?;
+    beside(subject, target(subject), (target(&other), other), load, kind)
 }
 
 /// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is
 /// spared them.
-fn beside_shapes(
-    launch: &Launch<'_>,
-    load: &Load,
-    value_len: usize,
-    is_wanted: impl Fn(Names) -> bool,
-) -> io::Result<Shaped> {
-    let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
-    for shape in SHAPES.iter().filter(|shape| is_wanted(shape.names)) {
-        let server = || {
-            let [port] = subject::free_ports()?;
-            let metrics = (Ipv4Addr::LOCALHOST, port).into();
-            let settings = format!("{QUOTAS}{METRICS}metricsProvider.httpPort={port}\n");
-            let launch = Launch { settings, ..launch.clone() };
-            let subject = launch.fresh()?;
-            population::create(subject.address(), launch.znodes, value_len)?;
-            shapes::prepare(subject.address())?;
-            let target = Target { server: subject.address(), metrics };
-            io::Result::Ok((target, subject))
-        };
-        let ((storm, subject), elsewhere) = (server()?, server()?);
-        let kind = Kind::Shape(shape);
-        match beside(&subject, storm, elsewhere, load, kind, &mut shaped.figures)? {
-            Some(weather) => shaped.timeouts += weather.timeouts(),
-            None => shaped.fallen += 1,
-        }
-        if let (Some(name), Ok(peak)) = (shape.peak, subject.peak_rss()) {
-            shaped.figures.insert(name, peak as f64 / 1e6);
-        }
+fn beside_shape(launch: &Launch<'_>, load: &Load, shape: &'static Shape) -> Result<Beside, Fallen> {
+    let server = || {
+        let [port] = subject::free_ports()?;
+        let metrics = (Ipv4Addr::LOCALHOST, port).into();
+        let settings = format!("{QUOTAS}{METRICS}metricsProvider.httpPort={port}\n");
+        let launch = Launch { settings, ..launch.clone() };
+        let subject = launch.fresh()?;
+        population::create(subject.address(), launch.znodes, load.value_len)?;
+        shapes::prepare(subject.address())?;
+        let target = Target { server: subject.address(), metrics };
+        io::Result::Ok((target, subject))
+    };
+    let ((storm, subject), elsewhere) = (server()?, server()?);
+    let mut beside = beside(&subject, storm, elsewhere, load, Kind::Shape(shape))?;
+    if let (Some(name), Ok(peak)) = (shape.peak, subject.peak_rss()) {
+        beside.figures.insert(name, peak as f64 / 1e6);
     }
-    Ok(shaped)
+    Ok(beside)
 }
 
 /// Waits until the sessions of thousands of connections are over: they expire half a minute after
@@ -371,116 +342,152 @@ fn wait_for_calm(subject: &Subject) {
 
 /// Measures the victim alone, then beside a storm, first at another server and then at its own:
 /// what a server has just done for others, its snapshots and the disk's own pace are in all of
-/// them. None where the storm ended the server or the victim's connections: a finding.
+/// them.
 fn beside(
     subject: &Subject,
     storm: Target,
     (elsewhere, other): (Target, Subject),
     load: &Load,
     kind: Kind,
-    figures: &mut Figures,
-) -> io::Result<Option<Weather>> {
+) -> Result<Beside, Fallen> {
     subject.rest()?;
-    let alone = under(subject, storm, load, Kind::None)?;
-    alone.put(ALONE, figures);
-    let usual = p99_us(&alone.latency);
-    let names = kind.names();
-    let machine = under(subject, elsewhere, load, kind)?;
-    figures.insert(names.elsewhere, p99_us(&machine.latency) / usual);
+    let victim = subject.address();
+    let usual = load::run(&[victim], load, || {}, || {}).map_err(Fallen::Usual)?;
+    let usual = Weather { latency: usual.latency, writes: usual.writes, done_a_second: 0.0 };
+    let machine = under(victim, (Place::Elsewhere, elsewhere), load, kind)?;
     // What it has left to do is nothing that the victim's server meets.
     drop(other);
     subject.forget_peak()?;
-    let weather = match under(subject, storm, load, kind) {
-        Ok(weather) => weather,
-        Err(Fallen::Storm(error)) => return Err(error),
-        Err(Fallen::Victim(error)) => {
-            // Whoever gets no answer waits for ever.
-            crate::tell(&format!("the victim fell: {error}"));
-            figures.insert(names.p99, NO_ANSWERS);
-            figures.insert(names.times, NO_ANSWERS);
-            return Ok(None);
+    let here = match under(victim, (Place::Here, storm), load, kind) {
+        Ok(here) => Some(here),
+        // A finding.
+        Err(Fallen::Victim(_, error)) => {
+            crate::tell(&format!("{}: the victim fell: {error}", kind.names().weather));
+            None
         }
+        Err(fallen) => return Err(fallen),
     };
-    weather.put(names, figures);
-    figures.insert(names.times, p99_us(&weather.latency) / usual);
-    Ok(Some(weather))
+    let figures = compared(kind, &usual, &machine, here.as_ref());
+    Ok(Beside { figures, is_survived: here.is_some() })
 }
 
-/// Who could not go on.
-enum Fallen {
-    /// The victim: a finding.
-    Victim(io::Error),
-    /// The storm: there was none.
-    Storm(io::Error),
-}
-
-impl From<Fallen> for io::Error {
-    fn from(fallen: Fallen) -> Self {
-        match fallen {
-            Fallen::Victim(error) | Fallen::Storm(error) => error,
+/// The figures of a weather; `here` is None where the storm ended the server or the victim's
+/// connections: whoever gets no answer waits for ever.
+fn compared(kind: Kind, usual: &Weather, machine: &Weather, here: Option<&Weather>) -> Figures {
+    let names = kind.names();
+    let times = |weather: &Weather| p99_us(&weather.latency) / p99_us(&usual.latency);
+    let mut figures = Figures::from([
+        (names.usual, p99_us(&usual.latency)),
+        (names.usual_writes, p99_us(&usual.writes)),
+        (names.elsewhere, times(machine)),
+        (names.p99, here.map_or(NO_ANSWERS, |here| p99_us(&here.latency))),
+        (names.times, here.map_or(NO_ANSWERS, times)),
+    ]);
+    if let Some(here) = here {
+        figures.insert(names.writes, p99_us(&here.writes));
+        figures.insert(names.timeouts, here.timeouts());
+        if let Some(done) = kind.what_it_does() {
+            figures.insert(done, here.done_a_second);
         }
     }
+    figures
 }
 
 /// Measures the victim while a storm goes on, from when it is there.
-fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> Result<Weather, Fallen> {
-    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (numbers, filled) = (AtomicU32::new(CONNECTIONS), AtomicU32::new(0));
-    let fallen = Mutex::new(None);
-    let storm = Storm { target, over: &over, done: &done, fallen: &fallen };
-    let named = |error| io::Error::other(format!("{}: {error}", kind.names().p99));
+fn under(
+    victim: SocketAddr,
+    (place, target): (Place, Target),
+    load: &Load,
+    kind: Kind,
+) -> Result<Weather, Fallen> {
     let load = &Load { measured: load.measured * kind.spans(), ..load.clone() };
-    thread::scope(|scope| {
-        let storm = &storm;
-        match kind {
-            Kind::None => {}
-            Kind::Connections { most } => {
-                let (numbers, filled) = (&numbers, &filled);
-                for _ in 0..OPENERS {
-                    scope.spawn(move || storm.come_and_go(most / OPENERS, numbers, filled));
-                }
-                let deadline = Instant::now() + FILL_DEADLINE;
-                while filled.load(Ordering::Relaxed) < OPENERS && Instant::now() < deadline {
-                    thread::sleep(BETWEEN_LOOKS);
-                }
-            }
-            Kind::Unread => {
-                scope.spawn(|| storm.must(storm.again(true, || storm.never_read())));
-            }
-            Kind::Shape(shape) => {
-                for client in 0..shape.clients {
-                    let act = move || (shape.act)(storm, client);
-                    scope.spawn(move || storm.must(storm.again(shape.may_be_cut, act)));
-                }
-            }
-            Kind::Listings { listers } => {
-                for number in 0..listers {
-                    scope.spawn(move || storm.must(storm.again(true, || storm.list(number))));
-                }
-            }
-        }
+    let storm = Storm::new(target);
+    let (measured, done) = thread::scope(|scope| {
+        storm.begin(scope, kind);
         let (mut before, mut after) = (0, 0);
-        let count = || done.load(Ordering::Relaxed);
-        // Some need a million watches, or thousands of connections, before they do anything.
-        let deadline = Instant::now() + FILL_DEADLINE;
-        let begins = !matches!(kind, Kind::None);
-        while begins && count() == 0 && storm.goes_on() && Instant::now() < deadline {
-            thread::sleep(BETWEEN_LOOKS);
-        }
         let measured =
-            load::run(&[subject.address()], load, || before = count(), || after = count());
-        over.store(true, Ordering::Relaxed);
-        // Where the server is gone, the storm has nobody to speak to either.
-        let measured = measured.map_err(|error| Fallen::Victim(named(error)))?;
-        if let Some(error) = fallen.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(Fallen::Storm(named(error)));
+            load::run(&[victim], load, || before = storm.done(), || after = storm.done());
+        storm.end();
+        (measured, after - before)
+    });
+    // Where the server is gone, the storm has nobody to speak to either.
+    let measured = measured.map_err(|error| Fallen::Victim(place, error))?;
+    let done = storm.outcome(done).map_err(|error| Fallen::Storm(place, error))?;
+    let done_a_second = done as f64 / load.measured.as_secs_f64();
+    let load::Measured { latency, writes, .. } = measured;
+    Ok(Weather { latency, writes, done_a_second })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNREAD: Names = Kind::Unread.names();
+
+    /// A hundred answers that came after so many milliseconds.
+    fn weather(ms: u64) -> Weather {
+        let mut latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("bounds");
+        latency.record_n(ms * 1_000_000, 100).expect("within the bounds");
+        Weather { writes: latency.clone(), latency, done_a_second: 7.0 }
+    }
+
+    fn is_near(value: Option<&f64>, due: f64) -> bool {
+        value.is_some_and(|value| (value / due - 1.0).abs() < 0.01)
+    }
+
+    #[test]
+    fn a_weather_that_fails_has_a_line_of_its_own_and_the_others_keep_their_figures() {
+        let listings = Kind::Listings { listers: 1 };
+        let mut tally = Tally::default();
+        let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+        let why = reset.to_string();
+        assert!(!tally.take(UNREAD, Err(Fallen::Storm(Place::Here, reset))));
+        let figures = compared(listings, &weather(1), &weather(2), Some(&weather(3)));
+        assert!(tally.take(listings.names(), Ok(Beside { figures, is_survived: true })));
+        let Found { figures, failed } = tally.found();
+        let part = "a client never reads, storm here, a client of the storm".to_owned();
+        assert_eq!(failed, [Failed { part, why }]);
+        assert!(is_near(figures.get("times its usual p99, 50 list a million children"), 3.0));
+        assert!(figures.keys().all(|figure| !figure.contains("never reads")), "{figures:?}");
+        assert_eq!(figures["storms that ended it, or the victim's connections"], 0.0);
+    }
+
+    #[test]
+    fn where_all_weathers_failed_there_are_no_figures() {
+        let mut tally = Tally::default();
+        tally.take(UNREAD, Err(io::Error::other("no server").into()));
+        let Found { figures, failed } = tally.found();
+        assert!(figures.is_empty(), "{figures:?}");
+        let part = "a client never reads".to_owned();
+        assert_eq!(failed, [Failed { part, why: "no server".to_owned() }]);
+    }
+
+    #[test]
+    fn an_error_says_whose_it_is_and_where_the_storm_was() {
+        let error = || io::Error::other("it ended");
+        let parts = [
+            (Fallen::Usual(error()), "before the storm, the measured client"),
+            (Fallen::Victim(Place::Here, error()), "storm here, the measured client"),
+            (Fallen::Victim(Place::Elsewhere, error()), "storm elsewhere, the measured client"),
+            (Fallen::Storm(Place::Here, error()), "storm here, a client of the storm"),
+            (Fallen::Storm(Place::Elsewhere, error()), "storm elsewhere, a client of the storm"),
+        ];
+        for (fallen, whose) in parts {
+            let part = format!("a client never reads, {whose}");
+            assert_eq!(fallen.told(UNREAD), Failed { part, why: "it ended".to_owned() });
         }
-        if begins && after == before {
-            let error = io::Error::other("the storm did nothing while it was measured");
-            return Err(Fallen::Storm(named(error)));
-        }
-        let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        let load::Measured { latency, writes, .. } = measured;
-        Ok(Weather { latency, writes, done_a_second })
-    })
+    }
+
+    #[test]
+    fn a_storm_that_ends_the_server_is_a_finding_without_timeouts() {
+        let figures = compared(Kind::Unread, &weather(10), &weather(20), None);
+        assert_eq!(figures[UNREAD.times], NO_ANSWERS);
+        assert!(is_near(figures.get(UNREAD.elsewhere), 2.0), "{figures:?}");
+        assert!(is_near(figures.get(UNREAD.usual), 10_000.0), "{figures:?}");
+        assert!(!figures.contains_key(UNREAD.timeouts), "{figures:?}");
+        let survived = compared(Kind::Unread, &weather(10), &weather(20), Some(&weather(7_000)));
+        assert_eq!(survived[UNREAD.timeouts], 100.0);
+        let survived = compared(Kind::Unread, &weather(10), &weather(20), Some(&weather(6_000)));
+        assert_eq!(survived[UNREAD.timeouts], 0.0);
+    }
 }

@@ -191,8 +191,9 @@ fn is_one_folder(named: &Path, folder: &Path) -> bool {
 /// the log of before it.
 fn is_cut_off(directory: &DataDirectory) -> Result<bool, StorageError> {
     let newest = storage::writers(directory)?.into_iter().next();
-    Ok(newest
-        .is_some_and(|(path, writer)| writer == Some(Writer::ZooKeeper) && name_zxid(&path) > Some(0)))
+    Ok(newest.is_some_and(|(path, writer)| {
+        writer == Some(Writer::ZooKeeper) && name_zxid(&path) > Some(0)
+    }))
 }
 
 /// A process with a file of `folder` open, by its number and its program.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::measure::{NO_ANSWERS, PER_SECOND, WARMED};
-use crate::report::{Row, Run, number};
+use crate::plot::PLOT;
+use crate::report::{Row, Run, failures, number};
 
 /// A line of a table: what it is called, and the figure that it shows.
 struct Line {
@@ -240,7 +241,7 @@ const README: &[Line] = &[
 pub(super) fn table(name: &str, run: &Run) -> Option<String> {
     let table = whole(name, run)?;
     // A head, a rule, and nothing.
-    let is_empty = table.trim_end().lines().count() == 2;
+    let is_empty = name != "plot" && table.trim_end().lines().count() == 2;
     Some(if is_empty { "This run has not measured it.\n".to_owned() } else { table })
 }
 
@@ -255,6 +256,7 @@ fn whole(name: &str, run: &Run) -> Option<String> {
         "snapshot" => lines(SNAPSHOT, run, Columns::Plain),
         "ensemble" => lines(ENSEMBLE, run, Columns::Plain),
         "storm" => storm(run),
+        "plot" => plot(run),
         "README" => lines(README, run, Columns::Plain),
         _ => return None,
     })
@@ -266,15 +268,6 @@ enum Columns {
     Plain,
     WithBare,
 }
-
-/// Why a case has no figures, for each server that did not get through it.
-fn failures<'a>(run: &'a Run, case: &str) -> impl Iterator<Item = &'a str> {
-    let rows = run.rows.iter().filter(move |row| row.case == case);
-    rows.filter(|row| row.figure.starts_with(FAILED)).map(|row| row.figure.as_str())
-}
-
-/// How the figure of a failed case begins.
-const FAILED: &str = "failed, ";
 
 fn found<'a>(run: &'a Run, case: &str, figure: &str) -> Option<&'a Row> {
     run.rows.iter().find(|row| row.case == case && row.figure == figure)
@@ -308,7 +301,9 @@ fn spreads(row: &Row) -> [String; 2] {
 
 /// What is to be reached, and whether it is.
 fn aimed(target: Target, row: &Row, run: &Run) -> String {
-    let at_most = |most: Option<f64>| row.ferrokeeper.zip(most).map(|(ours, most)| ours <= most);
+    // What is below zero was not to be measured.
+    let ours = row.ferrokeeper.filter(|ours| *ours >= 0.0);
+    let at_most = |most: Option<f64>| ours.zip(most).map(|(ours, most)| ours <= most);
     let (text, is_met) = match target {
         Target::None => return String::new(),
         Target::Times(times) => (format!("x {times}"), row.ratio.map(|ratio| ratio >= times)),
@@ -340,7 +335,7 @@ fn loads(cases: &[LoadCase], run: &Run, columns: Columns) -> String {
     );
     for LoadCase { case, times: aim } in cases {
         let name = case.strip_prefix("growth, ").unwrap_or(case);
-        for why in failures(run, case) {
+        for why in failures(&run.rows, case) {
             let _ = writeln!(out, "| {name} | {why} |");
         }
         let Some(rate) = found(run, case, PER_SECOND) else { continue };
@@ -382,7 +377,7 @@ fn lines(figures: &[Line], run: &Run, columns: Columns) -> String {
     let mut told = BTreeSet::new();
     for Line { name, case, figure, target } in figures {
         if told.insert(case) {
-            for why in failures(run, case) {
+            for why in failures(&run.rows, case) {
                 let _ = writeln!(out, "| {name} | {why} |");
             }
         }
@@ -401,9 +396,11 @@ fn lines(figures: &[Line], run: &Run, columns: Columns) -> String {
 fn storm(run: &Run) -> String {
     const HERE: &str = "times its usual p99, ";
     const ELSEWHERE: &str = "times its usual p99, at another server, ";
+    const TIMEOUTS: &str = "timeouts, ";
     let mut out = String::from(
-        "| overload | ZooKeeper | ferrokeeper | spread, % | ferrokeeper, storm at another server | \
-         target |\n|---|---:|---:|---:|---:|---|\n",
+        "| overload | ZooKeeper | ferrokeeper | spread, % | target | \
+         ZooKeeper, storm at another server | ferrokeeper | ZooKeeper, timeouts | ferrokeeper |\n\
+         |---|---:|---:|---:|---|---:|---:|---:|---:|\n",
     );
     let shapes = run.rows.iter().filter(|row| row.case == STORM);
     let mut found_here: Vec<(&str, &Row)> = shapes
@@ -412,27 +409,35 @@ fn storm(run: &Run) -> String {
         .collect();
     let times = |row: &Row| row.ferrokeeper.unwrap_or_default();
     found_here.sort_by(|a, b| times(a.1).total_cmp(&times(b.1)));
-    for why in failures(run, STORM) {
+    let pair = |row: Option<&Row>| {
+        let [theirs, ours] = [row.and_then(|row| row.apache), row.and_then(|row| row.ferrokeeper)];
+        format!("{} | {}", cell(theirs), cell(ours))
+    };
+    for why in failures(&run.rows, STORM) {
         let _ = writeln!(out, "| {why} |");
     }
     for (shape, row) in found_here {
-        let elsewhere = found(run, STORM, &format!("{ELSEWHERE}{shape}"));
-        let [_, spread] = spreads(row);
+        let of = |prefix| pair(found(run, STORM, &format!("{prefix}{shape}")));
         let _ = writeln!(
             out,
-            "| {shape} | {} | {} | {spread} | {} | {} |",
-            cell(row.apache),
-            cell(row.ferrokeeper),
-            cell(elsewhere.and_then(|row| row.ferrokeeper)),
+            "| {shape} | {} | {} | {} | {} | {} |",
+            pair(Some(row)),
+            spreads(row).join(", "),
             aimed(Target::AtMost(STORM_AT_MOST), row, run),
+            of(ELSEWHERE),
+            of(TIMEOUTS),
         );
     }
-    for figure in ["timeouts", "storms that ended it, or the victim's connections"] {
-        let Some(row) = found(run, STORM, figure) else { continue };
-        let (theirs, ours) = (cell(row.apache), cell(row.ferrokeeper));
-        let _ = writeln!(out, "| all: {figure} | {theirs} | {ours} | | | |");
+    let ended = "storms that ended it, or the victim's connections";
+    if let Some(row) = found(run, STORM, ended) {
+        let _ = writeln!(out, "| all: {ended} | {} | | | | | | |", pair(Some(row)));
     }
     out
+}
+
+/// Where the curves of the plot end too early; nothing where none does.
+fn plot(run: &Run) -> String {
+    failures(&run.rows, PLOT).iter().map(|why| format!("- {why}\n")).collect()
 }
 
 fn machine(run: &Run) -> String {
@@ -476,24 +481,61 @@ mod tests {
         }
     }
 
+    /// As it is read from what a run has written.
+    fn run(rows: Vec<Row>) -> Run {
+        let text = serde_json::to_vec(&Run { rows, ..Run::default() }).expect("JSON");
+        serde_json::from_slice(&text).expect("the same run")
+    }
+
     #[test]
     fn what_failed_and_what_is_answered_no_more_stand_in_the_tables() {
-        let rows = vec![
+        let failed = "failed, ferrokeeper, many: it ended";
+        let run = run(vec![
             row(STORM, "times its usual p99, a crowd", Some(NO_ANSWERS)),
             row(STORM, "times its usual p99, a few", Some(1.5)),
             row("get 16 x 32", "failed, ferrokeeper: it ended", None),
-        ];
-        let text = serde_json::to_vec(&Run { rows, ..Run::default() }).expect("JSON");
-        let run: Run = serde_json::from_slice(&text).expect("the same run");
+            row(STORM, failed, None),
+            row(STORM, failed, None),
+        ]);
         let storm = table("storm", &run).expect("a table");
         assert!(
-            storm.contains("| a crowd |  | no answers | - |  | at most 2.00, missed |"),
+            storm.contains("| a crowd |  | no answers | -, - | at most 2.00, missed |  |  |"),
             "{storm}"
         );
-        assert!(storm.contains("| a few |  | 1.50 | - |  | at most 2.00 |"), "{storm}");
+        assert!(storm.contains("| a few |  | 1.50 | -, - | at most 2.00 |  |  |"), "{storm}");
+        assert_eq!(storm.matches(&format!("| {failed} (2 times) |\n")).count(), 1, "{storm}");
+        assert_eq!(storm.matches("failed").count(), 1, "{storm}");
         let requests = table("requests", &run).expect("a table");
         assert!(requests.contains("| get 16 x 32 | failed, ferrokeeper: it ended |"), "{requests}");
         assert_eq!(table("start", &run).as_deref(), Some("This run has not measured it.\n"));
+    }
+
+    #[test]
+    fn a_storm_at_another_server_and_timeouts_are_there_for_both_servers() {
+        let both = |figure, theirs, ours| Row { apache: Some(theirs), ..row(STORM, figure, ours) };
+        let run = run(vec![
+            both("times its usual p99, a few", 4.0, Some(1.5)),
+            both("times its usual p99, at another server, a few", 3.0, Some(1.25)),
+            both("timeouts, a few", 12.0, Some(0.0)),
+            both("times its usual p99, a crowd", NO_ANSWERS, None),
+        ]);
+        let storm = table("storm", &run).expect("a table");
+        let few = "| a few | 4.00 | 1.50 | -, - | at most 2.00 | 3.00 | 1.25 | 12.00 | 0.00 |\n";
+        assert!(storm.contains(few), "{storm}");
+        let crowd = "| a crowd | no answers |  | -, - | at most 2.00, not compared |  |  |  |  |\n";
+        assert!(storm.contains(crowd), "{storm}");
+        let columns = |line: &str| line.matches('|').count();
+        assert!(storm.lines().all(|line| columns(line) == 10), "{storm}");
+    }
+
+    #[test]
+    fn a_curve_that_ends_too_early_is_told_below_the_plot() {
+        assert_eq!(table("plot", &Run::default()).as_deref(), Some(""));
+        let failed = row(PLOT, "failed, ferrokeeper, at 1000 sets/s: it ended", None);
+        assert_eq!(
+            table("plot", &run(vec![failed])).as_deref(),
+            Some("- failed, ferrokeeper, at 1000 sets/s: it ended\n")
+        );
     }
 
     #[test]
@@ -503,5 +545,8 @@ mod tests {
         let rate = Row { ratio: Some(1.9), ..rate };
         assert_eq!(aimed(Target::Times(2.0), &rate, &Run::default()), "x 2, missed");
         assert_eq!(aimed(Target::Times(1.9), &rate, &Run::default()), "x 1.9");
+        let idle = row(MEMORY, "bytes/idle session", Some(-8.0));
+        let aim = aimed(Target::AtMost(4_096.0), &idle, &Run::default());
+        assert_eq!(aim, "at most 4096, not compared");
     }
 }

@@ -15,7 +15,8 @@ use jute::protocol::{
     Request, SetAclRequest, SetDataRequest, SetWatchesRequest,
 };
 
-use super::{Names, Storm, names};
+use super::clients::Storm;
+use super::{Names, names};
 use crate::connection::Connection;
 use crate::request::{self, ROOT, key_path};
 use crate::watches;
@@ -79,7 +80,7 @@ pub(super) struct Shape {
     /// How many times the usual span it is measured: some take seconds until it has happened once.
     pub(super) spans: u32,
     /// One of them, from its connection to its end; called again while the storm goes on.
-    pub(super) act: fn(&Storm<'_>, u32) -> io::Result<()>,
+    pub(super) act: fn(&Storm, u32) -> io::Result<()>,
 }
 
 macro_rules! shape {
@@ -141,7 +142,7 @@ pub(super) fn prepare(server: SocketAddr) -> io::Result<()> {
 }
 
 /// Does something ten times a second.
-fn paced(storm: &Storm<'_>, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+fn paced(storm: &Storm, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     while storm.goes_on() {
         let began = Instant::now();
         once()?;
@@ -169,7 +170,7 @@ fn identity(number: usize, len: usize) -> Request<'static> {
     })
 }
 
-fn set_acl(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn set_acl(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let path = format!("{ROOT}/storm-acl");
     connection.exchange(&request::frame(1, &request::create(&path, &[], EPHEMERAL)), 1, DONE)?;
@@ -179,7 +180,7 @@ fn set_acl(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
-fn checked(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn checked(storm: &Storm, client: u32) -> io::Result<()> {
     let path = format!("{ROOT}/storm-checked");
     let mut owner = Connection::open(storm.target.server, client)?;
     let create = Request::Create(CreateRequest {
@@ -197,7 +198,7 @@ fn checked(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frames, 64, &[NO_AUTH]))
 }
 
-fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn auth_entries(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     for number in 0..LARGE_IDENTITIES {
         connection.exchange(&request::frame(1, &identity(number, 4_000)), 1, DONE)?;
@@ -213,7 +214,7 @@ fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frame, 1, &[INVALID_ACL]))
 }
 
-fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn sets_below_quota(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let set = |key| {
         let path = key_path(key).into();
@@ -223,7 +224,7 @@ fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frames, 4, DONE))
 }
 
-fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn statistics(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let path = || STATISTICS.into();
     let delete = || MultiOp::Delete(DeleteRequest { path: path(), version: ANY });
@@ -237,7 +238,7 @@ fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
-fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn ephemerals(storm: &Storm, client: u32) -> io::Result<()> {
     while storm.goes_on() {
         let mut connection = Connection::open(storm.target.server, client)?;
         for first in (0..EPHEMERALS).step_by(EPHEMERALS_A_MULTI as usize) {
@@ -257,7 +258,7 @@ fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 /// As many as the descriptors allow, without a closeSession.
-fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
+fn watchers(storm: &Storm, _client: u32) -> io::Result<()> {
     let exists = request::frame(1, &request::exists("/bench/storm-watched", true));
     while storm.goes_on() {
         let mut watchers = Vec::new();
@@ -275,7 +276,7 @@ fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
+fn words(storm: &Storm, _client: u32) -> io::Result<()> {
     let _watching = watches::on_absent(storm.target.server, WATCHES)?;
     let mut words = ["wchc", "wchp", "dump"].iter().cycle();
     paced(storm, || {
@@ -288,7 +289,7 @@ fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
 }
 
 /// As many connections as the descriptors allow; they ask nothing.
-fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
+fn scrapes(storm: &Storm, _client: u32) -> io::Result<()> {
     let open =
         |number| storm.goes_on().then(|| Connection::open(storm.target.server, number).ok())?;
     let open: Vec<Connection> = (0..OPEN).map_while(open).collect();
@@ -309,7 +310,7 @@ fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
     })
 }
 
-fn set_watches(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn set_watches(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let path = |number| Cow::Owned(format!("{ROOT}/storm-again-{number:07}"));
     let again = Request::SetWatches(SetWatchesRequest {
@@ -322,7 +323,7 @@ fn set_watches(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     paced(storm, || connection.exchange(&frame, 1, DONE))
 }
 
-fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn long_path(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let path = "/a".repeat(REQUEST_LEN / 4);
     let mut frames = request::frame(1, &request::exists(&path, false));
@@ -331,7 +332,7 @@ fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 /// The first of them changes what all watch.
-fn unread_events(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn unread_events(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     if client == 0 {
         let frame = request::frame(1, &request::set(ROOT, &[]));
@@ -347,23 +348,22 @@ fn unread_events(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 /// Keeps a connection and reads nothing, until the server ends it.
-fn hold(storm: &Storm<'_>, connection: &Connection) -> io::Result<()> {
+fn hold(storm: &Storm, connection: &Connection) -> io::Result<()> {
     while storm.goes_on() && !connection.is_over()? {
         thread::sleep(PACE);
     }
     Ok(())
 }
 
-fn unread_answers(storm: &Storm<'_>, client: u32) -> io::Result<()> {
+fn unread_answers(storm: &Storm, client: u32) -> io::Result<()> {
     let mut connection = Connection::open(storm.target.server, client)?;
     let reads = (0..LARGE_READS).map(|_| ReadOp::GetData(LARGE.into())).collect();
     let frame = request::frame(1, &Request::MultiRead(reads));
     connection.unblock()?;
     connection.out().extend_from_slice(&frame);
-    while !connection.flush()? && storm.goes_on() {
-        thread::sleep(PACE);
-    }
     while storm.goes_on() && !connection.is_over()? {
+        connection.flush()?;
+        // Offered, or held.
         storm.count();
         thread::sleep(PACE);
     }
