@@ -35,6 +35,9 @@ pub struct Ensemble {
     pub linearizable_reads: bool,
     /// Whether this server has clients while it leads (`leaderServes`, yes).
     pub leader_serves: bool,
+    /// Whether this server, while it has no leader, serves clients that read only
+    /// (`readonlymode.enabled`).
+    pub read_only_mode: bool,
     /// Where the sessions of this server's clients live.
     pub sessions: SessionsLive,
 }
@@ -154,6 +157,7 @@ impl Ensemble {
             snap_sync_bytes,
             linearizable_reads,
             leader_serves,
+            read_only_mode: settings.says_true("readonlymode.enabled"),
             sessions,
         }))
     }
