@@ -118,7 +118,10 @@ impl Server {
         fs::create_dir(dir.path().join("data")).expect("data directory created");
         let properties = config
             .iter()
-            .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
+            .filter(|line| {
+                let only_there = ["znode.container.", "jute.", "readonlymode."];
+                only_there.iter().any(|prefix| line.starts_with(prefix))
+            })
             .map(ToString::to_string)
             .collect();
         let class_path =

@@ -178,7 +178,7 @@ fn what_passes_on_apache_zookeeper_passes_here() {
 #[ignore = "scripts/test --all"]
 fn what_passes_on_three_servers_passes_here() {
     let _alone = alone();
-    let left_out = "reconfig, read-only mode, TLS, SASL";
+    let left_out = "reconfig, TLS, SASL";
     whole(Servers::Three, "its own test suite on three servers", left_out);
 }
 

@@ -36,6 +36,9 @@ pub struct Ensemble {
     pub linearizable_reads: bool,
     /// Whether this server has clients while it leads (`leaderServes`, yes).
     pub leader_serves: bool,
+    /// Whether this server, while it has no leader, serves clients that read only
+    /// (`readonlymode.enabled`).
+    pub read_only_mode: bool,
     /// Where the sessions of this server's clients live.
     pub sessions: SessionsLive,
 }
@@ -155,6 +158,7 @@ impl Ensemble {
             snap_sync_bytes: snap_sync_bytes.flatten(),
             linearizable_reads: linearizable_reads.unwrap_or_default(),
             leader_serves,
+            read_only_mode: settings.says_true("readonlymode.enabled"),
             sessions: sessions.unwrap_or(SessionsLive::Everywhere),
         })
     }

@@ -6,6 +6,7 @@ pub mod local;
 mod overlay;
 mod path_map;
 mod prepare;
+pub mod read_only;
 pub mod reaper;
 pub mod request;
 pub mod sequencer;

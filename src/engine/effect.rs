@@ -1,5 +1,6 @@
 //! What a request does, as far as its operation says.
 
+use jute::OpCode;
 use jute::protocol::Request;
 
 /// What a request does. What [reads](Self::is_read) is answered from the tree, all others are
@@ -56,6 +57,29 @@ impl Effect {
             | Request::Reconfig(_)
             | Request::Multi(_) => Self::Changes,
         }
+    }
+
+    /// Whether a session that reads only is refused it, whatever else it says
+    /// (`ReadOnlyRequestProcessor`).
+    #[must_use]
+    pub fn is_refused_to_readers(op: i32) -> bool {
+        matches!(
+            OpCode::from_code(op),
+            Some(
+                OpCode::Sync
+                    | OpCode::Create
+                    | OpCode::Create2
+                    | OpCode::CreateTtl
+                    | OpCode::CreateContainer
+                    | OpCode::Delete
+                    | OpCode::DeleteContainer
+                    | OpCode::SetData
+                    | OpCode::SetAcl
+                    | OpCode::Reconfig
+                    | OpCode::Multi
+                    | OpCode::Check
+            )
+        )
     }
 
     /// Whether the request reads only.

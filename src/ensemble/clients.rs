@@ -35,6 +35,12 @@ pub trait Clients: Send + Sync {
     /// Whether the connection is still there. One that is not leaves no watches.
     fn is_open(&self, connection: ConnectionId) -> bool;
 
+    /// Whether the client accepts a server without a leader, which only lets it read.
+    fn accepts_read_only(&self, connection: ConnectionId) -> bool {
+        let _ = connection;
+        false
+    }
+
     /// Puts events into the outboxes of their receivers.
     fn events(&self, events: &[Event]);
 

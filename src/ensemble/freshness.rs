@@ -25,6 +25,10 @@ pub struct Fresh<'a>(PhantomData<&'a Database>);
 impl Fresh<'_> {
     /// For what shows nothing of the tree.
     pub const NOTHING_READ: Self = Self(PhantomData);
+
+    /// For a client that accepts a server without a leader: it knows that what it reads can be of
+    /// any age.
+    pub const READ_ONLY: Self = Self(PhantomData);
 }
 
 /// How old the applied state is.

@@ -32,6 +32,7 @@ mod membership;
 mod progress;
 mod promised;
 mod read_index;
+mod read_only;
 mod requests;
 mod room;
 mod start;

@@ -277,4 +277,9 @@ FK0482 READ_TOO_OLD
 "The connection in the line was closed after all earlier answers had been sent; its session remains, and the client goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, raise it, one server at a time: reads may then be older by as much."
 
+FK0483 READ_ONLY
+"This server has had no leader for two seconds, or for a tick if that is longer, and serves only clients that accept a read-only server (`readonlymode.enabled`); or it hears of a leader again and ends that. Each is a line."
+"Clients that accept a read-only server read what this server has applied, which is final and may be old; they get error -119 for a write or a sync. All others are disconnected until there is a leader. When it ends, read-only clients reconnect, with their watches. Nothing is lost."
+"Start the servers that are missing, or check whether the servers can reach each other (FK0431): without a majority nothing can be written."
+
 }

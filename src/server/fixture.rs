@@ -30,6 +30,7 @@ pub(super) fn attach(connection: &Connection) {
         timeout_ms: 10_000,
         heard: Arc::default(),
         previous: None,
+        reads_only: false,
     };
     connection.attached(&session, [0; PASSWORD_LEN]);
 }

@@ -18,11 +18,25 @@ pub(super) enum Role {
     Leader,
     Follower,
     Observer,
+    /// Nobody leads, and it serves clients that read only.
+    ReadOnly,
 }
 
 impl Role {
-    const ALL: [Self; 6] =
-        [Self::Standalone, Self::Reading, Self::None, Self::Leader, Self::Follower, Self::Observer];
+    const ALL: [Self; 7] = [
+        Self::Standalone,
+        Self::Reading,
+        Self::None,
+        Self::Leader,
+        Self::Follower,
+        Self::Observer,
+        Self::ReadOnly,
+    ];
+
+    /// Whether it is that of a member without a leader.
+    pub(super) const fn lacks_leader(self) -> bool {
+        matches!(self, Self::None | Self::ReadOnly)
+    }
 }
 
 impl fmt::Display for Role {
@@ -33,6 +47,7 @@ impl fmt::Display for Role {
             Self::Leader => "leader",
             Self::Follower => "follower",
             Self::Observer => "observer",
+            Self::ReadOnly => "read-only",
         })
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::client::audit::Audit;
+use super::client::connection::Connection;
 use super::client::connections::Connections;
 use super::client::ended::Ended;
 use super::client::password::Passwords;
@@ -18,8 +19,10 @@ use super::operator::inventory::Inventories;
 use super::role::{CurrentRole, Others, Role};
 use super::timed_disk::UnfinishedWrites;
 use crate::config::{Config, SessionsLive};
+use crate::engine::database::Database;
+use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Replica;
+use crate::ensemble::{Fresh, Replica};
 use crate::planted;
 use crate::storage::DataDirectory;
 
@@ -63,13 +66,52 @@ impl Server {
             Role::None | Role::Reading => false,
             Role::Leader if planted::is("leader-serves-anyway") => true,
             Role::Leader => ensemble.is_none_or(|ensemble| ensemble.leader_serves),
-            Role::Standalone | Role::Follower | Role::Observer => true,
+            Role::Standalone | Role::Follower | Role::Observer | Role::ReadOnly => true,
         }
     }
 
     /// Whether it has clients now.
     pub(super) fn serves(&self) -> bool {
         self.serves_as(self.role.get())
+    }
+
+    /// Whether it has clients now that accept a server which only lets them read, or that do not.
+    pub(super) fn serves_client(&self, accepts_read_only: bool) -> bool {
+        let role = self.role.get();
+        self.serves_as(role) && (accepts_read_only || role != Role::ReadOnly)
+    }
+
+    /// Whether it has no leader and serves clients that read only.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.role.get() == Role::ReadOnly
+    }
+
+    /// Until when this client may be told what is read now.
+    pub(super) fn fresh_until(&self, connection: &Connection) -> Monotonic {
+        match connection.reads_only() {
+            true => Monotonic(u64::MAX),
+            false => self.replica.fresh_until(),
+        }
+    }
+
+    /// Whether what is read now may be told to this client, as far as its age goes.
+    pub(super) fn is_fresh(&self, connection: &Connection) -> bool {
+        self.clock.monotonic() < self.fresh_until(connection)
+    }
+
+    /// Looks whether this client may be told what was read. To be called after the read, and under
+    /// the hold.
+    pub(super) fn fresh<'a>(
+        &self,
+        connection: &Connection,
+        read: &'a Database,
+        shows_tree: bool,
+        now: impl FnOnce() -> Monotonic,
+    ) -> Option<Fresh<'a>> {
+        match connection.reads_only() {
+            true => Some(Fresh::READ_ONLY),
+            false => self.replica.fresh(read, shows_tree, now),
+        }
     }
 
     /// Whether nothing was read yet, as far as can be told: who may do what is not known then.

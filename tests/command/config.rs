@@ -226,7 +226,7 @@ fn keys_for_scripts() {
     assert_eq!(of("jute.maxbuffer")["property"], "jute.maxbuffer");
     assert_eq!(of("fsync.warningthresholdms")["fate"], "better by default");
     assert_eq!(of("oraclePath")["fate"], "refused");
-    assert_eq!(of("readonlymode.enabled")["fate"], "not yet");
+    assert_eq!(of("quorumListenOnAllIPs")["fate"], "not yet");
     assert_eq!(of("peerType")["fate"], "meaningless");
 }
 

@@ -22,6 +22,7 @@ mod no_seat;
 mod old_name;
 mod process;
 mod quorum;
+mod read_only;
 mod reads_in_time;
 mod ready;
 mod refusal;

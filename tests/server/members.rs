@@ -35,7 +35,7 @@ fn list(server: &Server) -> String {
 }
 
 /// Three servers that serve, of which the last observes.
-fn with_an_observer(more: &str) -> Vec<Server> {
+pub(crate) fn with_an_observer(more: &str) -> Vec<Server> {
     let mut servers = prepare(3, more);
     for server in &servers {
         let config = fs::read_to_string(server.config()).expect("zoo.cfg");

@@ -223,7 +223,7 @@ fn a_damaged_log(terminals: &mut Terminals) {
 fn zookeepers_configuration(terminals: &mut Terminals) {
     zookeepers_directory(terminals);
     let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\n\
-                readonlymode.enabled=true\npreAllocSize=1024\n";
+                quorumListenOnAllIPs=true\npreAllocSize=1024\n";
     fs::write(terminals.folder().join("zoo.cfg"), text).expect("zoo.cfg written");
 }
 

@@ -120,9 +120,9 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
         old one instead of sending this code.", "Do \
         not share a session between processes."),
     row(-119, "NotReadOnly",
-       "A write to a server that has no majority and serves only reads.",
-       "Nothing: \
-        it is not sent here, since there is no read-only mode."),
+       "A write or a sync at a server that has no leader and serves only reads \
+        (`readonlymode.enabled`).", "Repeat \
+        it when the client is connected to a server that has a leader."),
     row(-120, "EphemeralOnLocalSession",
        "An ephemeral znode needs a global session, and this one \
         is local.", "Set \

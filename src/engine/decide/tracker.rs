@@ -94,6 +94,8 @@ pub struct Attached {
     pub heard: Arc<Heard>,
     /// The connection that owned it before.
     pub previous: Option<ConnectionId>,
+    /// Whether it is a session of a server without a leader, which reads only.
+    pub reads_only: bool,
 }
 
 impl SessionTracker {
@@ -147,7 +149,7 @@ impl SessionTracker {
             }
         };
         let heard = self.track(session, timeout_ms, Some(owner), now);
-        Attached { session, timeout_ms, heard, previous: None }
+        Attached { session, timeout_ms, heard, previous: None, reads_only: false }
     }
 
     /// Takes a session that lived on one server only. Whether it is new here.
@@ -185,7 +187,8 @@ impl SessionTracker {
         tracked.heard.touch(now);
         self.expiry.put(session, now.plus(tracked.timeout_ms));
         let previous = tracked.owner.replace(owner);
-        Some(Attached { session, timeout_ms, heard: Arc::clone(&tracked.heard), previous })
+        let heard = Arc::clone(&tracked.heard);
+        Some(Attached { session, timeout_ms, heard, previous, reads_only: false })
     }
 
     /// Whether a connection may have something done for a session. Where nobody owns the session

@@ -86,6 +86,12 @@ impl Consensus {
         (0..ELECTION_TICKS).for_each(|_| self.tick_once());
     }
 
+    /// Whether one that does not vote has heard nothing of its leader for longer than it takes the
+    /// others to elect one. It cannot tell otherwise that they have none.
+    pub(super) fn hears_no_leader(&self) -> bool {
+        self.is_learner() && self.node.raft.election_elapsed >= 2 * ELECTION_TICKS
+    }
+
     /// Whether what the ensemble was founded on has not come yet.
     pub(super) fn lacks_base(&self) -> bool {
         let store = self.node.store();

@@ -274,7 +274,7 @@ impl Following {
         let attached = |session, timeout_ms| {
             let heard = Arc::new(Heard::default());
             heard.touch(now);
-            Attached { session, timeout_ms, heard, previous: None }
+            Attached { session, timeout_ms, heard, previous: None, reads_only: false }
         };
         let outcome = match verdict {
             Verdict::Txn(zxid) => Outcome::Txn(zxid, None),

@@ -84,6 +84,10 @@ impl Clients for Here {
         self.has(connection) && self.clients.is_open(connection)
     }
 
+    fn accepts_read_only(&self, connection: ConnectionId) -> bool {
+        self.has(connection) && self.clients.accepts_read_only(connection)
+    }
+
     fn events(&self, events: &[Event]) {
         self.clients.events(events);
     }

@@ -212,7 +212,7 @@ impl<T: Transport> Member<T> {
     pub fn submit(&mut self, submissions: Vec<Submission>) {
         match self.has_wrong_tree() || self.consensus.has_ended {
             true => self.requests.refuse(submissions),
-            false => self.requests.submit(submissions),
+            false => self.requests.submit(submissions, self.applier.replica.applied()),
         }
     }
 

@@ -13,6 +13,7 @@ use super::here::Here;
 use super::leading::Leading;
 use super::member::Transport;
 use super::read_index::Rounds;
+use super::read_only::ReadOnly;
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
 use crate::engine::decide::local::{LocalSessions, Taken};
@@ -21,6 +22,7 @@ use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::orphans;
@@ -88,6 +90,8 @@ pub struct Requests {
     pub(super) tick_ms: u64,
     /// Sessions that live here only, if there can be any.
     pub(super) local: Option<LocalSessions>,
+    /// Clients that read only.
+    pub(super) read_only: ReadOnly,
 }
 
 impl std::fmt::Debug for Requests {
@@ -114,6 +118,7 @@ impl Requests {
             rounds: Rounds::default(),
             tick_ms,
             local: None,
+            read_only: ReadOnly::default(),
         }
     }
 
@@ -147,8 +152,9 @@ impl Requests {
     }
 
     /// Takes requests of this member's clients, in their order. They wait here until there is a
-    /// leader.
-    pub(super) fn submit(&mut self, submissions: Vec<Submission>) {
+    /// leader, but for those of clients that read only.
+    pub(super) fn submit(&mut self, mut submissions: Vec<Submission>, applied: Zxid) {
+        self.read_only.take(&mut submissions, &self.here, applied);
         let Some(local) = self.local.as_mut().filter(|_| !submissions.is_empty()) else {
             self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
             return;
@@ -181,11 +187,19 @@ impl Requests {
         self.local.as_ref()
     }
 
+    /// How many sessions live here only.
+    #[must_use]
+    pub fn count_local(&self) -> usize {
+        self.local.as_ref().map_or(0, LocalSessions::count) + self.read_only.count()
+    }
+
     /// Ends the sessions that live here only and were not heard of for their timeout. `late_ms` is
     /// how long this server itself stood still.
     pub fn expire_local(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
-        let Some(local) = &mut self.local else { return Vec::new() };
-        let expired = local.expire(now, late_ms);
+        let mut expired = self.read_only.expire(now, late_ms);
+        if let Some(local) = &mut self.local {
+            expired.append(&mut local.expire(now, late_ms));
+        }
         expired.iter().for_each(|session| self.here.session_closed(*session));
         expired
     }

@@ -190,6 +190,11 @@ impl Trees {
         self.left_to.push(to);
     }
 
+    /// Whether it is wrong, or was not the leader's when that was last heard of.
+    pub(super) const fn is_doubted(&self) -> bool {
+        self.is_wrong || self.differs_from.is_some()
+    }
+
     /// Another tree took the place of this one. Whether it was to be healed by that.
     fn replaced(&mut self) -> bool {
         self.said.clear();

@@ -114,6 +114,8 @@ pub(in crate::server) struct Connection {
     touched: AtomicBool,
     /// Whether the client sent the readOnly byte, and so wants it back.
     wants_read_only: AtomicBool,
+    /// Whether it was set: the client accepts a server that only lets it read.
+    accepts_read_only: AtomicBool,
     /// A word is answered piece by piece, and not all of it was sent. What says that it was is the
     /// end of the connection.
     half_told: AtomicBool,
@@ -147,6 +149,7 @@ impl Connection {
             own_sync: AtomicBool::new(false),
             touched: AtomicBool::new(false),
             wants_read_only: AtomicBool::new(false),
+            accepts_read_only: AtomicBool::new(false),
             half_told: AtomicBool::new(false),
             session: OnceLock::new(),
             identities: Mutex::new(identities),
@@ -214,8 +217,19 @@ impl Connection {
         &self.outbox
     }
 
-    pub(in crate::server) fn set_wants_read_only(&self, wants: bool) {
-        self.wants_read_only.store(wants, Ordering::Relaxed);
+    /// The readOnly byte of the connect request, if it came.
+    pub(in crate::server) fn set_read_only(&self, asked: Option<bool>) {
+        self.wants_read_only.store(asked.is_some(), Ordering::Relaxed);
+        self.accepts_read_only.store(asked == Some(true), Ordering::Relaxed);
+    }
+
+    pub(super) fn accepts_read_only(&self) -> bool {
+        self.accepts_read_only.load(Ordering::Relaxed)
+    }
+
+    /// Whether its session reads only, at a server without a leader.
+    pub(in crate::server) fn reads_only(&self) -> bool {
+        self.session().is_some_and(|attached| attached.reads_only)
     }
 
     pub(in crate::server) fn set_half_told(&self, is: bool) {
@@ -357,25 +371,25 @@ impl Connection {
             timeout_ms: attached.timeout_ms,
             session_id: attached.session.0,
             password,
-            read_only: self.read_only(),
+            read_only: self.read_only(attached.reads_only),
         });
         self.answered();
         self.kick.notify_one();
     }
 
-    /// There is no such session.
-    pub(in crate::server) fn refuse_session(&self) {
+    /// There is no such session, by the word of a server that only lets read, or that does not.
+    pub(in crate::server) fn refuse_session(&self, is_read_only: bool) {
         self.put_connect_response(&ConnectResponse {
-            read_only: self.read_only(),
+            read_only: self.read_only(is_read_only),
             ..ConnectResponse::refused(false)
         });
         self.outbox.end();
         self.kick.notify_one();
     }
 
-    fn read_only(&self) -> Option<bool> {
+    fn read_only(&self, is: bool) -> Option<bool> {
         (planted::is("always-37-bytes") || self.wants_read_only.load(Ordering::Relaxed))
-            .then_some(false)
+            .then_some(is)
     }
 
     fn put_connect_response(&self, response: &ConnectResponse) {

@@ -341,6 +341,10 @@ impl Clients for Connections {
         self.open.read().get(&connection).is_some_and(|its| !its.outbox().is_ended())
     }
 
+    fn accepts_read_only(&self, connection: ConnectionId) -> bool {
+        self.get(connection).is_some_and(|connection| connection.accepts_read_only())
+    }
+
     /// An event is encoded once, whoever receives it, and a long one is not copied.
     fn events(&self, events: &[Event]) {
         let series = &self.stats.series;
@@ -425,7 +429,7 @@ impl Clients for Connections {
 
     fn no_session(&self, connection: ConnectionId) {
         let Some(connection) = self.get(connection) else { return };
-        connection.refuse_session();
+        connection.refuse_session(false);
         self.touch(connection);
     }
 

@@ -275,7 +275,7 @@ impl Watch {
     ) {
         let ms = now.monotonic.0;
         let since = |began: Option<u64>| began.map(|began| ms.saturating_sub(began));
-        let is_served = role != Role::None;
+        let is_served = !role.lacks_leader();
         if has_leader == self.looking.is_none() && is_served == self.unavailable.is_none() {
             return;
         }
@@ -304,7 +304,7 @@ impl Watch {
             match role {
                 Role::Follower => series.record(Measure::FollowerSync, ms),
                 Role::Observer => series.record(Measure::ObserverSync, ms),
-                Role::Leader | Role::None | Role::Standalone | Role::Reading => {}
+                Role::Leader | Role::None | Role::ReadOnly | Role::Standalone | Role::Reading => {}
             }
         }
     }

@@ -298,7 +298,7 @@ impl<'a> Answers<'a> {
     fn tell(&mut self) -> bool {
         let now = self.server.clock.monotonic();
         let fresh = match &self.hold {
-            Some(hold) => self.server.replica.fresh(hold, self.shows_tree, || now),
+            Some(hold) => self.server.fresh(self.connection, hold, self.shows_tree, || now),
             None => Some(Fresh::NOTHING_READ),
         };
         let count = std::mem::take(&mut self.count) as u64;

@@ -31,6 +31,7 @@ async fn who_waits_for_room_for_a_request_is_heard() {
         timeout_ms: 10_000,
         heard: Arc::clone(&heard),
         previous: None,
+        reads_only: false,
     };
     connection.attached(&session, [0; PASSWORD_LEN]);
     let all = server.intake.rooms.share_of(RoomOf::Small, usize::MAX);
@@ -139,6 +140,7 @@ async fn who_waits_for_a_round_with_much_behind_it_is_heard() {
         timeout_ms: 300,
         heard: Arc::clone(&heard),
         previous: None,
+        reads_only: false,
     };
     connection.attached(&session, [0; PASSWORD_LEN]);
     let running = tokio::spawn(run(Arc::new(connection), Arc::clone(&server)));

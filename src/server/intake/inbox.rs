@@ -204,7 +204,7 @@ impl Inbox {
             return Step::HangUp;
         };
         let server = &self.server;
-        if !server.serves() {
+        if !server.serves_client(request.read_only == Some(true)) {
             server.stats.series.count(Counter::ClosedWithoutService, 1);
             return Step::HangUp;
         }
@@ -224,9 +224,9 @@ impl Inbox {
             );
             return Step::HangUp;
         }
-        connection.set_wants_read_only(request.read_only.is_some());
+        connection.set_read_only(request.read_only);
         let Some(work) = self.work_of(connection, &request) else {
-            connection.refuse_session();
+            connection.refuse_session(server.is_read_only());
             return Step::Leave;
         };
         let share = server.intake.rooms.connect_share(len, &connection.identities());

@@ -71,7 +71,7 @@ pub(in crate::server) async fn answer(
     let mut begun = 0;
     let mut making = None;
     loop {
-        if !server.replica.is_fresh(server.clock.monotonic()) {
+        if !server.is_fresh(connection) {
             // Others wait for the round beside this one, not after it.
             drop(turn);
             if !drive::wait_for_round(connection, server, inbox).await? {
@@ -237,7 +237,7 @@ impl ListAnswer<'_> {
         let session = self.connection.session_id();
         let begin = || EphemeralListing::begin(&hold, session, prefix);
         let (listing, until) =
-            making.unwrap_or_else(|| (begin(), self.server.replica.fresh_until()));
+            making.unwrap_or_else(|| (begin(), self.server.fresh_until(self.connection)));
         // Without an instant of its own, it is as old as what was looked at first.
         let is_too_old = || !is_instant && self.server.clock.monotonic() >= until;
         if is_too_old() {
@@ -336,7 +336,8 @@ impl ListAnswer<'_> {
     }
 
     fn fresh<'h>(&self, hold: &'h Shared<'_>) -> Option<Fresh<'h>> {
-        let fresh = self.server.replica.fresh(hold, true, || self.server.clock.monotonic());
+        let now = || self.server.clock.monotonic();
+        let fresh = self.server.fresh(self.connection, hold, true, now);
         if fresh.is_none() {
             self.end();
         }

@@ -20,6 +20,7 @@ use crate::engine::effect::Effect;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Share, Submission};
+use crate::planted;
 use crate::server::client::audit;
 use crate::server::client::auth;
 use crate::server::client::connection::Connection;
@@ -249,6 +250,18 @@ impl Requests {
         answers: &mut Answers<'_>,
     ) -> Fate {
         let is_known = auth::is_enough(&self.server.config.access, connection, first.header.op);
+        if is_known
+            && connection.reads_only()
+            && Effect::is_refused_to_readers(first.header.op)
+            && !planted::is("read-only-takes-writes")
+        {
+            if let Some(step) = first.must_wait(answers) {
+                return Fate::Stays(step);
+            }
+            let applied = self.server.replica.applied();
+            answers.refuse(first.header.xid, applied, ErrorCode::NotReadOnly);
+            return Fate::Taken(None);
+        }
         match request {
             Ok(request) if is_known => self.fate_of_known(connection, first, request, answers),
             other => {
@@ -293,15 +306,18 @@ impl Requests {
                 return Fate::Stays(Step::NeedsAuditRoom(audit_weight(connection, &request)));
             }
         }
-        let is_late = !server.replica.may_answer(effect.shows_tree(), first.received);
-        if self.belongs_to_orderer(effect, first.is_alone, is_late) {
+        let is_late = !connection.reads_only()
+            && !server.replica.may_answer(effect.shows_tree(), first.received);
+        // The orderer answers no reads of who reads only.
+        let is_alone = first.is_alone || connection.reads_only();
+        if self.belongs_to_orderer(effect, is_alone, is_late) {
             return self.submit_first(connection, first, (effect, request), answers);
         }
         if first.is_alone && is_late {
             self.came = Some(answers.received());
             return Fate::Stays(Step::NeedsRound);
         }
-        if first.is_alone && self.needs_sync(effect, first.len) {
+        if first.is_alone && !connection.reads_only() && self.needs_sync(effect, first.len) {
             return self.sync_before(connection, first, &request, answers);
         }
         // What is answered here waits until the orderer is done: answers keep the order of their

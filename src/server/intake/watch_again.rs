@@ -51,7 +51,7 @@ pub(in crate::server) async fn answer(
         return Ok(());
     };
     loop {
-        if !server.replica.is_fresh(server.clock.monotonic()) {
+        if !server.is_fresh(connection) {
             if !drive::wait_for_round(connection, server, inbox).await? {
                 return Ok(());
             }
@@ -106,7 +106,7 @@ fn advance(
     }
     let len = out.len().saturating_sub(before);
     let now = server.clock.monotonic();
-    let Some(fresh) = server.replica.fresh(&hold, true, || now) else {
+    let Some(fresh) = server.fresh(connection, &hold, true, || now) else {
         server.connections.end_too_old(connection);
         return Advanced::Ended;
     };

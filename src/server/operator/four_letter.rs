@@ -176,7 +176,7 @@ impl Word {
             Self::Envi => environment::text(),
             Self::Gtmk => server.trace_mask.load(Ordering::Relaxed).to_string(),
             Self::Hash => hash(server),
-            Self::Isro => "rw".to_owned(),
+            Self::Isro => if server.is_read_only() { "ro" } else { "rw" }.to_owned(),
             Self::Mntr => monitor::mntr(server),
             Self::Ruok => "imok".to_owned(),
             Self::Srst => {
@@ -367,6 +367,9 @@ fn put_membership(text: &mut String, ensemble: &config::Ensemble, tick_ms: u32) 
 /// `srvr`, and `stat` with the clients.
 fn summary(server: &Server, with_clients: bool, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "Zookeeper version: {VERSION}")?;
+    if server.is_read_only() {
+        writeln!(to, "READ-ONLY mode; serving only read-only clients")?;
+    }
     if with_clients {
         writeln!(to, "Clients:")?;
         server.connections.try_each(|connection| {

@@ -204,7 +204,7 @@ pub(in crate::server) fn mntr(server: &Server) -> String {
     let role = server.role.get();
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
     match role {
-        Role::Standalone | Role::Reading | Role::None => {}
+        Role::Standalone | Role::Reading | Role::None | Role::ReadOnly => {}
         Role::Leader => text.push_str("zk_peer_state\tleading - broadcast\n"),
         Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
         Role::Observer => {

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::disk::Disk;
 use super::lone;
+use super::read_only::ReadOnlyMode;
 use super::reaper::Reaper;
 use super::upkeep::Purges;
 use crate::config::{self, ListenAddress};
-use crate::engine::decide::local::LocalSessions;
+use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
     EnsembleError, FromPeer, Inquiry, Life, Member, Peer, Scope, Snapshots, Written, server_of,
@@ -148,6 +149,8 @@ struct Thread {
     life: Life,
     /// For how long clients are kept without a leader.
     patience: Patience,
+    /// When clients are served that read only.
+    read_only: ReadOnlyMode,
     /// Its role and its leader, as the log has them.
     told: (Role, u64),
     reaper: Reaper,
@@ -174,6 +177,7 @@ impl Thread {
         Self {
             life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
             patience: Patience::new(millis(ensemble.sync_limit), now),
+            read_only: ReadOnlyMode::new(ensemble.read_only_mode, tick_time_ms),
             told: (Role::None, 0),
             reaper: Reaper::new(&server.config.containers, now),
             snapshots,
@@ -326,27 +330,12 @@ impl Thread {
         let leader = member.consensus().leader();
         *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
         let is_fresh = server.replica.is_fresh(now.monotonic);
-        // Whose tree differs may show what never was.
-        let is_in_doubt = member.has_doubtful_tree();
-        let has_wrong_tree = member.has_wrong_tree();
-        let role = if has_wrong_tree || !is_fresh {
-            Role::None
-        } else if member.requests().is_leading() {
-            Role::Leader
-        } else if !member.requests().is_following() || is_in_doubt {
-            Role::None
-        } else if member.consensus().is_learner() {
-            Role::Observer
-        } else {
-            Role::Follower
-        };
-        tell_no_role(server, member, role, now.monotonic);
-        self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
-        let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
-        if role == Role::None && keeps_clients && !has_wrong_tree {
+        let role = self.role(server, member, is_fresh, now);
+        let keeps_clients = self.patience.keeps(!role.lacks_leader(), now.monotonic);
+        if role == Role::None && keeps_clients && !member.has_wrong_tree() {
             return Ok(());
         }
-        let now_told = (role, if role == Role::None { 0 } else { leader });
+        let now_told = (role, if role.lacks_leader() { 0 } else { leader });
         let lacks_vote = role == Role::Observer
             && self.life.voters().contains(&server_of(member.consensus().id()));
         if self.told != now_told {
@@ -359,18 +348,59 @@ impl Thread {
             }
         }
         server.others.lacks_vote.store(lacks_vote, Ordering::Relaxed);
-        if role != server.role.get() {
-            if server.role.get() == Role::Leader {
+        let before = server.role.get();
+        if role != before {
+            if before == Role::Leader {
                 self.watch.leads_no_more(&server.stats);
+            }
+            if role == Role::ReadOnly {
+                let first_id = first_session_id(server_of(member.consensus().id()), now.wall.0);
+                member.requests_mut().begin_read_only(first_id);
             }
             server.role.set(role);
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
-            if !server.serves() {
+            // Those that read only are others.
+            if !server.serves() || role == Role::ReadOnly {
                 server.connections.each(Connection::close);
             }
         }
         Ok(())
+    }
+
+    /// What this member is to its clients from now on, unless they are kept for a while.
+    fn role(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        is_fresh: bool,
+        now: Now,
+    ) -> Role {
+        let role = role_of(member, is_fresh);
+        tell_no_role(server, member, role, now.monotonic);
+        self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
+        let (is_current, may_be_read_only) = (role != Role::None, member.may_be_read_only());
+        if self.read_only.is_due(is_current, may_be_read_only, now.monotonic) {
+            return Role::ReadOnly;
+        }
+        if server.is_read_only() {
+            self.end_read_only(server, member, now.monotonic);
+        }
+        role
+    }
+
+    /// There is a leader, most likely: clients that read only come back, and the others soon can.
+    fn end_read_only(&mut self, server: &Server, member: &mut Member<Peers>, now: Monotonic) {
+        let leader = server_of(member.consensus().leader());
+        tracing::info!(
+            id = %MessageId::READ_ONLY,
+            leader,
+            "this server no longer serves read-only clients"
+        );
+        (self.told, self.patience.since) = ((Role::None, 0), Some(now));
+        member.requests_mut().end_read_only();
+        server.role.set(Role::None);
+        server.connections.each(Connection::close);
     }
 
     /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to
@@ -447,7 +477,7 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
         &expired,
         "expiring sessions of this server whose clients were not heard from",
     );
-    let count = member.requests().local_sessions().map_or(0, LocalSessions::count);
+    let count = member.requests().count_local();
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
@@ -471,6 +501,22 @@ fn tell_no_role(server: &Server, member: &Member<Peers>, role: Role, now: Monoto
     };
 }
 
+/// What this member is to its clients, apart from those that read only.
+fn role_of(member: &Member<Peers>, is_fresh: bool) -> Role {
+    if member.has_wrong_tree() || !is_fresh {
+        Role::None
+    } else if member.requests().is_leading() {
+        Role::Leader
+    } else if !member.requests().is_following() || member.has_doubtful_tree() {
+        // Whose tree differs may show what never was.
+        Role::None
+    } else if member.consensus().is_learner() {
+        Role::Observer
+    } else {
+        Role::Follower
+    }
+}
+
 /// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older
 /// than a read may be.
 fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
@@ -485,6 +531,12 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
         Role::Follower | Role::Observer => {
             tracing::info!(%role, term, leader, "this server now follows a leader");
         }
+        Role::ReadOnly => tracing::warn!(
+            id = %MessageId::READ_ONLY,
+            applied = %member.replica().applied(),
+            "this server has no leader: it serves only clients that accept a read-only server \
+             (readonlymode.enabled)"
+        ),
         // That has been said.
         Role::None if member.has_wrong_tree() => {}
         Role::None if member.has_doubtful_tree() => tracing::error!(

@@ -33,7 +33,7 @@ use crate::ensemble::{
     parse_head, parse_said, put_said, speaks_as,
 };
 use crate::message::MessageId;
-use crate::server::{ServerError, data, role::Role, shared::Server};
+use crate::server::{ServerError, data, shared::Server};
 use crate::storage::{
     Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret,
 };
@@ -89,7 +89,7 @@ impl Peers {
         let task = async move {
             let lacks_base = || common.introduction.lock().without_base();
             let serves_nobody = || {
-                let serves_nobody = server.role.get() == Role::None;
+                let serves_nobody = server.role.get().lacks_leader();
                 common.introduction.lock().takes_part_in().filter(|_| serves_nobody)
             };
             loop {

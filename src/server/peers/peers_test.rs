@@ -99,6 +99,7 @@ impl Node {
             security: settings.security.clone(),
             snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
             linearizable_reads: false,
+            read_only_mode: false,
             leader_serves: true,
             sessions: SessionsLive::Everywhere,
         };

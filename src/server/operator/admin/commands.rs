@@ -129,7 +129,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> CommandA
         Command::Hash => statistics::digests(server),
         Command::HotPaths => statistics::hot_paths(server),
         Command::InitialConfiguration => statistics::initial_configuration(server),
-        Command::IsReadOnly => vec![("read_only".into(), false.into())],
+        Command::IsReadOnly => vec![("read_only".into(), server.is_read_only().into())],
         Command::LastSnapshot => statistics::last_snapshot(server),
         Command::Leader => ensemble::leader(server),
         Command::LogLevel => log_level(query),

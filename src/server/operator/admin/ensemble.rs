@@ -66,7 +66,7 @@ pub(super) fn zab_state(server: &Server) -> Fields {
         ("last_zxid".into(), zxid.to_string().into()),
         ("zab_epoch".into(), epoch.into()),
         ("zab_counter".into(), counter.into()),
-        ("zabstate".into(), if role == Role::None { "election" } else { "broadcast" }.into()),
+        ("zabstate".into(), if role.lacks_leader() { "election" } else { "broadcast" }.into()),
     ]
 }
 

@@ -56,6 +56,9 @@ fn lacks_role(server: &Server) -> Option<Cow<'static, str>> {
         Role::Observer if server.others.lacks_vote.load(Ordering::Relaxed) => Some(NO_VOTE.into()),
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
         Role::Reading => Some(READS.into()),
+        Role::ReadOnly => {
+            Some("there is no leader: it serves only clients that accept a read-only server".into())
+        }
         // Nothing is known of the others before it has read what it has.
         Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => {
             let waits_for = server.others.waits_for.lock().clone();

@@ -111,7 +111,7 @@ pub(super) fn server_stats(server: &Server) -> Fields {
     let of_server = of_server(server);
     let mut fields: Fields = vec![
         ("version".into(), VERSION.into()),
-        ("read_only".into(), false.into()),
+        ("read_only".into(), server.is_read_only().into()),
         ("server_stats".into(), Json::Object(of_server)),
         ("client_response".into(), buffer_stats(server.stats.response_size())),
     ];
