@@ -13,7 +13,7 @@ use jute::protocol::{
 use jute::{CreateMode, OpCode, Record as _};
 
 use crate::client::{
-    Client, Reply, connect_response, create, data_of, ends, exists, get, open, set, until,
+    Client, Reply, connect_response, create, data_of, ends, get, open, set, until,
 };
 use crate::ensemble::{Patient, leader, mode, start_with, stop};
 use crate::members::with_an_observer;
