@@ -54,6 +54,10 @@ fn bytes(count: u64) -> Option<NonZeroU64> {
     NonZeroU64::new(count)
 }
 
+fn words(listed: &[&str]) -> FourLetterWords {
+    FourLetterWords::Listed(listed.iter().map(ToString::to_string).collect())
+}
+
 #[test]
 fn defaults_are_those_of_zookeeper() {
     let expected = Config {
@@ -73,7 +77,7 @@ fn defaults_are_those_of_zookeeper() {
         },
         jute_max_buffer: 1_048_575,
         jute_max_record: 2_097_150,
-        four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
+        four_letter_words: words(&["srvr"]),
         tick_time_ms: 3000,
         min_session_timeout_ms: 6000,
         max_session_timeout_ms: 60_000,
@@ -317,8 +321,7 @@ fn every_key_in_effect_sets_its_field() {
         ("nio.sessionlessCnxnTimeout=1", |c| c.sessionless_timeout = Duration::from_millis(1)),
         ("clientTcpKeepAlive=true", |c| c.client_tcp_keep_alive = true),
         ("4lw.commands.whitelist= mntr ,,ruok", |c| {
-            c.four_letter_words =
-                FourLetterWords::Listed(["mntr", "ruok", "srvr"].map(str::to_owned).into());
+            c.four_letter_words = words(&["mntr", "ruok", "srvr"]);
         }),
         ("4lw.commands.whitelist=stat, *", |c| c.four_letter_words = FourLetterWords::All),
         (
@@ -359,10 +362,7 @@ fn every_key_in_effect_sets_its_field() {
         ("leaderServes=no", |_| ()),
         ("localSessionsEnabled=true", |_| ()),
         ("localSessionsUpgradingEnabled=true", |_| ()),
-        ("readonlymode.enabled=true", |c| {
-            let words = ["isro", "srvr"].map(str::to_owned);
-            c.four_letter_words = FourLetterWords::Listed(words.into());
-        }),
+        ("readonlymode.enabled=true", |c| c.four_letter_words = words(&["isro", "srvr"])),
         ("memoryLimitInKb=5", |c| c.memory_limit_bytes = bytes(5 << 10)),
         ("unreadLimitInKb=7", |c| c.unread_limit_bytes = bytes(7 << 10)),
         ("log.dir=/var/log/zk", |c| c.logs.file = Some("/var/log/zk/zookeeper.log".into())),
@@ -915,17 +915,6 @@ fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
         assert!(!notes[0].contains("hunter2"), "{notes:?}");
     }
     assert_eq!(config("initLimit=10\nssl.clientAuth=none"), config(""));
-}
-
-#[test]
-fn whoever_asks_for_read_only_mode_may_ask_isro() {
-    // `FourLetterCommands` adds it to the list, whatever that is.
-    let words = |lines| load_lines(lines).expect(lines).config.four_letter_words;
-    let allowed = |lines| ["isro", "srvr", "ruok"].map(|word| words(lines).allows(word));
-    assert_eq!(allowed("readonlymode.enabled=true"), [true, true, false]);
-    let listed = "4lw.commands.whitelist=ruok\nreadonlymode.enabled=true";
-    assert_eq!(allowed(listed), [true, true, true]);
-    assert_eq!(allowed("4lw.commands.whitelist=ruok"), [false, true, true]);
 }
 
 #[test]

@@ -234,3 +234,23 @@ fn what_has_no_effect_is_said() {
         assert!(note.text.starts_with(&expected) && !note.text.contains("hunter2"), "{note:?}");
     }
 }
+
+#[test]
+fn read_only_mode_is_on_as_a_property_of_java_is_and_has_isro_answered() {
+    // `Boolean.getBoolean`.
+    for (line, is_on) in [
+        ("", false),
+        ("readonlymode.enabled=true", true),
+        ("readonlymode.enabled=TRUE", true),
+        ("readonlymode.enabled=yes", false),
+    ] {
+        assert_eq!(config(line).ensemble.expect("an ensemble").read_only_mode, is_on, "{line}");
+    }
+    // `FourLetterCommands` adds it to the list, whatever that is.
+    let words = |lines| config(lines).four_letter_words;
+    let allowed = |lines| ["isro", "srvr", "ruok"].map(|word| words(lines).allows(word));
+    assert_eq!(allowed("readonlymode.enabled=true"), [true, true, false]);
+    let listed = "4lw.commands.whitelist=ruok\nreadonlymode.enabled=true";
+    assert_eq!(allowed(listed), [true, true, true]);
+    assert_eq!(allowed("4lw.commands.whitelist=ruok"), [false, true, true]);
+}

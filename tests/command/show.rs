@@ -208,7 +208,7 @@ fn a_znode_may_name_an_acl_that_only_the_log_has() {
     let znode = lines.iter().find(|line| line["path"] == "/a").expect("it is shown");
     assert_eq!(znode["acl"], serde_json::json!([{"scheme": "world", "id": "anyone", "perms": 0}]));
     // No log brings it: the start says so, and lets nobody in.
-    let checked = run(&["data", "check", text(root.path())]);
+    let checked = run(&["data", "check", text(root.path()), "--log-dir", text(root.path())]);
     assert_eq!(checked.code, 0, "{checked:?}");
 
     // Ours show one instant, with all that belongs to it.

@@ -11,8 +11,8 @@ const GRACE_MS: u64 = 2000;
 pub(super) struct ReadOnlyMode {
     /// For how long there has to be no leader; nothing where they never are.
     grace_ms: Option<u64>,
-    /// This process has served as a member with a leader. Before, it cannot know whether it is still
-    /// a member, and whether its state is one that the others have not left behind long ago.
+    /// This process has served as a member with a leader. Before, it cannot know whether it is
+    /// still a member, and whether its state is one that the others have left behind long ago.
     was_current: bool,
     /// Since when there is no leader.
     since: Option<Monotonic>,

@@ -103,10 +103,9 @@ impl Node {
             leader_serves: true,
             sessions: SessionsLive::Everywhere,
         };
-        let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
             &ensemble,
-            security,
+            Security::load(&ensemble.security).expect("good files"),
             Arc::default(),
             Arc::new(directory),
             starts(id),
