@@ -3,6 +3,7 @@
 pub(super) mod disk;
 pub(super) mod lone;
 pub(super) mod member;
+mod member_role;
 mod read_only;
 mod reaper;
 pub(super) mod restoring;
