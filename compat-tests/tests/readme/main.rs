@@ -203,6 +203,10 @@ fn a_refused_configuration(terminals: &mut Terminals) {
 /// What Apache ZooKeeper 3.9.5 wrote: zxids 1 to 7, a restart, 8 to 12.
 fn zookeepers_directory(_: &mut Terminals) {
     let to = Path::new("/var/lib/zookeeper/version-2");
+    // An earlier page may have gone on with it.
+    if to.exists() {
+        fs::remove_dir_all(to).expect("removed");
+    }
     fs::create_dir_all(to).expect("a folder");
     let from = repository().join("src/storage/testdata/zookeeper-3.9.5");
     for entry in fs::read_dir(from).expect("the recorded directory") {
