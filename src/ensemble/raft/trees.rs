@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
-use self::judge::{Judged, TreeOf, judge, push};
+use self::judge::{Judged, TreeOf, agree_with_leader, judge, push};
 use super::member::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::database::Database;
@@ -97,6 +97,9 @@ pub(super) struct Trees {
     ticks: u32,
     /// The leader from whose tree it differs, as far as was heard last.
     differs_from: Option<u64>,
+    /// After which transaction it and another member's differed, where nobody has told since which
+    /// of them is right. It outlasts the leader that said so.
+    doubted_at: Option<Zxid>,
     /// It is not the one that the others have, and another one is to take its place.
     is_wrong: bool,
     hold: Hold,
@@ -142,7 +145,7 @@ impl Trees {
     pub(super) fn lost(&mut self, peer: u64) {
         self.answers.remove(&peer);
         self.asked.take_if(|(by, _)| *by == peer);
-        // Who comes back is compared again.
+        // Who comes back is compared again; until then it is as doubtful as it was.
         self.differs_from.take_if(|leader| *leader == peer);
     }
 
@@ -162,7 +165,31 @@ impl Trees {
     /// A snapshot of this tree is what was kept of it.
     pub(super) fn looked(&mut self, zxid: Zxid) {
         if matches!(self.look, Look::Wanted(wanted) if wanted <= zxid) {
-            self.look = Look::Done;
+            (self.look, self.doubted_at) = (Look::Done, None);
+        }
+    }
+
+    /// It was compared with the leader's.
+    fn compared(&mut self, zxid: Zxid, is_same: bool) {
+        if is_same {
+            // A difference stays: who has the same tree later on had it before.
+            self.doubted_at.take_if(|since| *since <= zxid);
+        } else {
+            self.doubted_at = self.doubted_at.max(Some(zxid));
+        }
+    }
+
+    /// As a leader: those of these members differ, and nobody knows yet which are right. If there
+    /// are none, it is for the voters to say whether this one is.
+    fn weigh(&mut self, undecided: &[u64], voters: &[u64]) {
+        let Self { answers, doubted_at, .. } = self;
+        let last = |member: &u64| answers.get(member).map(|its| its.last.zxid);
+        match undecided.iter().filter_map(last).max() {
+            Some(zxid) => *doubted_at = (*doubted_at).max(Some(zxid)),
+            None => {
+                let is_right = |since: &mut Zxid| agree_with_leader(voters, answers, *since);
+                doubted_at.take_if(is_right);
+            }
         }
     }
 
@@ -190,9 +217,10 @@ impl Trees {
         self.left_to.push(to);
     }
 
-    /// Whether it is wrong, or was not the leader's when that was last heard of.
+    /// Whether it is wrong, or may be: it differed when it was last compared, and nobody has told
+    /// which is right.
     pub(super) const fn is_doubted(&self) -> bool {
-        self.is_wrong || self.differs_from.is_some()
+        self.is_wrong || self.doubted_at.is_some()
     }
 
     /// Another tree took the place of this one. Whether it was to be healed by that.
@@ -200,6 +228,7 @@ impl Trees {
         self.said.clear();
         self.left_to.clear();
         (self.asked, self.differs_from, self.look) = (None, None, Look::None);
+        self.doubted_at = None;
         std::mem::take(&mut self.is_wrong)
     }
 }
@@ -279,7 +308,9 @@ impl<T: Transport> Member<T> {
         let Some(own) = own.filter(|_| self.consensus.node.raft.leader_id == leader) else {
             return;
         };
-        trees.differs_from = (own.digest != said.digest).then_some(leader);
+        let is_same = own.digest == said.digest;
+        trees.differs_from = (!is_same).then_some(leader);
+        trees.compared(said.zxid, is_same);
         self.transport.say(leader, PeerWord::Tree(own));
     }
 
@@ -306,7 +337,11 @@ impl<T: Transport> Member<T> {
             return own
                 .map_or(Ok(()), |own| self.found_wrong(own.zxid, Some(own.digest), right.digest));
         }
-        let wrong = if self.trees.is_believed(&wrong, voters.len()) { wrong } else { Vec::new() };
+        let trees = &mut self.trees;
+        let is_believed = trees.is_believed(&wrong, voters.len());
+        let (wrong, unsaid) = if is_believed { (wrong, Vec::new()) } else { (Vec::new(), wrong) };
+        let undecided = [&*open, &*unsaid].concat();
+        trees.weigh(&undecided, &voters);
         for (members, is_wrong) in [(wrong, true), (open, false)] {
             for member in members {
                 self.tell_of_tree(member, is_wrong);

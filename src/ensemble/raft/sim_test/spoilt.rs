@@ -267,6 +267,37 @@ fn of_two_trees_that_differ_none_is_loaded_until_a_third_is_there() {
     }
 }
 
+/// Who is left alone with such a tree shows it to nobody, whether it led or not, until a third has
+/// shown whose is right.
+#[test]
+fn a_tree_in_doubt_is_not_read_where_its_member_is_alone() {
+    for (is_spoilt, is_leader_left) in [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        let (at, third) = ((leader + 1) % 3, (leader + 2) % 3);
+        world.crash(third, true);
+        world.stay_down(third);
+        if is_spoilt {
+            world.spoil(at, "/x", -1);
+        }
+        world.pass(5000);
+        assert_eq!(world.member(at).has_doubtful_tree(), is_spoilt);
+        let (left, gone) = if is_leader_left { (leader, at) } else { (at, leader) };
+        let is_read_alone = |world: &mut World, gone: usize| {
+            world.crash(gone, true);
+            world.stay_down(gone);
+            world.pass(5000);
+            world.member(left).may_be_read_only()
+        };
+        assert_eq!(is_read_alone(&mut world, gone), !is_spoilt, "led {is_leader_left}");
+        world.start(third).expect("starts");
+        world.pass(5000);
+        let is_right = !is_spoilt || is_leader_left;
+        assert_eq!(is_read_alone(&mut world, third), is_right, "led {is_leader_left}");
+    }
+}
+
 /// While it is found, one of the others is lost: the two that are left must come to terms, and so
 /// they do while clients write.
 #[test]

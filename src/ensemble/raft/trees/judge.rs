@@ -62,11 +62,6 @@ pub(super) struct Judged {
 pub(super) fn judge(voters: &[u64], answers: &BTreeMap<u64, TreeOf>) -> Judged {
     let votes = |member: &u64| voters.contains(member);
     let differing = |member: &u64| answers[member].differs_from;
-    // A difference stays. So who has the same tree later on had it before.
-    let agree_at = |zxid: Zxid| {
-        let agrees = |its: &TreeOf| its.differs_from.is_none() && its.last.zxid >= zxid;
-        1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
-    };
     let has_majority = |one: &TreeDigest| {
         let is_same = |its: &TreeOf| its.differing.contains(one);
         answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
@@ -78,13 +73,26 @@ pub(super) fn judge(voters: &[u64], answers: &BTreeMap<u64, TreeOf>) -> Judged {
         answers.keys().copied().filter(|member| differing(member).is_some()).collect();
     let is_wrong = |member: &u64| {
         let since = differing(member).unwrap_or_default();
-        voters.len() <= 2 || agree_at(since) > voters.len() / 2
+        voters.len() <= 2 || agree_with_leader(voters, answers, since)
     };
     let (wrong, open) = match against {
         Some(_) => (Vec::new(), Vec::new()),
         None => differ.into_iter().partition(is_wrong),
     };
     Judged { against, wrong, open }
+}
+
+/// Whether more than half of the `voters`, of which the leader is one, have its tree after this
+/// transaction. A difference stays: so who has the same tree later on had it before.
+pub(super) fn agree_with_leader(
+    voters: &[u64],
+    answers: &BTreeMap<u64, TreeOf>,
+    zxid: Zxid,
+) -> bool {
+    let agrees = |(member, its): &(&u64, &TreeOf)| {
+        voters.contains(*member) && its.differs_from.is_none() && its.last.zxid >= zxid
+    };
+    1 + answers.iter().filter(agrees).count() > voters.len() / 2
 }
 
 #[cfg(test)]
