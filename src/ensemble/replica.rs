@@ -139,6 +139,12 @@ impl Replica {
         }
     }
 
+    /// As in the midst of a transaction, whose zxid is published before its events are told.
+    #[cfg(test)]
+    pub fn publish_ahead(&self, zxid: Zxid) {
+        Publisher(&self.applied).publish(zxid);
+    }
+
     /// Whether nobody has a hold.
     #[cfg(test)]
     pub(super) fn is_free(&self) -> bool {

@@ -267,8 +267,17 @@ impl<'a> Answers<'a> {
             (Some(OpCode::SetData | OpCode::SetAcl), DecodeError::Null) => ErrorCode::BadArguments,
             _ => ErrorCode::MarshallingError,
         };
-        self.refuse(header.xid, self.server.replica.applied(), code);
+        self.refuse_shown(header.xid, code);
         None
+    }
+
+    /// Refuses with the zxid of what a read shows now, under the same hold: what is published may
+    /// be ahead of its events, and a client that has seen it would not be told of them when it sets
+    /// its watches again.
+    pub(super) fn refuse_shown(&mut self, xid: i32, error: ErrorCode) {
+        let hold = self.hold.get_or_insert_with(|| self.server.replica.shared());
+        let zxid = hold.last_zxid();
+        self.refuse(xid, zxid, error);
     }
 
     pub(super) fn refuse(&mut self, xid: i32, zxid: Zxid, error: ErrorCode) {

@@ -1,6 +1,7 @@
 use jute::protocol::{
-    AddWatchMode, AddWatchRequest, EphemeralsRequest, SetWatchesRequest, WatchRequest,
+    AddWatchMode, AddWatchRequest, EphemeralsRequest, ReplyHeader, SetWatchesRequest, WatchRequest,
 };
+use tokio::io::AsyncReadExt as _;
 
 use super::*;
 use crate::ensemble::Replica;
@@ -24,6 +25,31 @@ async fn an_answer_that_is_too_old_by_now_is_not_told_and_those_before_it_are() 
     drop(answers);
     assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, told));
     assert_eq!(server.stats.series.total(Counter::ReadsTooOldClosed), 1);
+}
+
+/// Its client would not be told of events up to there when it sets its watches again, and has not
+/// seen them.
+#[tokio::test]
+async fn what_is_refused_shows_no_transaction_whose_events_are_still_to_come() {
+    let (_dir, server) = showing("", Replica::new);
+    let (mut client, connection) = connected(&server).await;
+    attach(&connection);
+    connection.send_now();
+    let mut frame = [0; LENGTH_LEN + 37];
+    client.read_exact(&mut frame[..LENGTH_LEN + 36]).await.expect("the session");
+    let shown = server.replica.applied();
+    server.replica.publish_ahead(Zxid(shown.0 + 1));
+    let mut reads = Reads::default();
+    let received = server.clock.monotonic();
+    let mut answers = Answers::new(&connection, &server, received, None, &mut reads);
+    answers.refuse_shown(7, ErrorCode::NotReadOnly);
+    assert!(answers.publish());
+    drop(answers);
+    connection.send_now();
+    let reply = &mut frame[..LENGTH_LEN + 16];
+    client.read_exact(reply).await.expect("the reply");
+    let (header, _) = jute::decode::<ReplyHeader>(&reply[LENGTH_LEN..]).expect("a header");
+    assert_eq!((header.xid, header.zxid, header.err), (7, shown.0, -119));
 }
 
 #[test]

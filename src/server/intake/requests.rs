@@ -258,8 +258,7 @@ impl Requests {
             if let Some(step) = first.must_wait(answers) {
                 return Fate::Stays(step);
             }
-            let applied = self.server.replica.applied();
-            answers.refuse(first.header.xid, applied, ErrorCode::NotReadOnly);
+            answers.refuse_shown(first.header.xid, ErrorCode::NotReadOnly);
             return Fate::Taken(None);
         }
         match request {
@@ -298,8 +297,7 @@ impl Requests {
                     return Fate::Stays(step);
                 }
                 self.audit_room = None;
-                let applied = server.replica.applied();
-                answers.refuse(first.header.xid, applied, ErrorCode::OperationTimeout);
+                answers.refuse_shown(first.header.xid, ErrorCode::OperationTimeout);
                 return Fate::Taken(None);
             }
             if self.audit_room.is_none() && !audit.has_room() {
