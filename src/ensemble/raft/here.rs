@@ -60,6 +60,11 @@ impl Here {
         }
     }
 
+    /// The session is no more. Its connection stays for its last words.
+    pub(super) fn forget(&self, session: SessionId) {
+        self.sessions.lock().remove(&session);
+    }
+
     /// Closes every connection that has a session.
     pub(super) fn close_all(&self) {
         let sessions = std::mem::take(&mut *self.sessions.lock());

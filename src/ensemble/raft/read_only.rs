@@ -47,6 +47,7 @@ impl ReadOnly {
                 Taken::Closed => {
                     let answer = Ok(Response::Empty);
                     here.answer(origin, RequestKind::Update, applied, None, answer);
+                    here.forget(origin.session);
                 }
                 Taken::Refused => here.close(connection),
             }
@@ -230,5 +231,19 @@ mod tests {
         assert_eq!(bench.ask(A, 0, open), [(A, "attached")]);
         assert_eq!(bench.requests.expire_local(Monotonic(5000), 0), [SessionId(8)]);
         assert_eq!(bench.seen(), [(A, "closed")]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_sessions_that_clients_have_closed() {
+        let mut bench = Bench::new();
+        bench.requests.begin_read_only(7);
+        for session in 7..107 {
+            let opened = bench.ask(A, 0, Work::Open { timeout_ms: 1000 });
+            assert_eq!(opened, [(A, "attached")]);
+            let closed = bench.ask(A, session, Work::Request(Request::CloseSession));
+            assert_eq!(closed, [(A, "answered")]);
+        }
+        assert_eq!(bench.requests.here.heard_since(Monotonic(0)), []);
+        assert_eq!(bench.requests.count_local(), 0);
     }
 }
