@@ -55,12 +55,16 @@ impl ReadOnly {
         });
     }
 
+    /// Sessions that have expired. Those whose clients were sent elsewhere end without a word.
     pub(super) fn expire(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
-        self.sessions.as_mut().map(|its| its.expire(now, late_ms)).unwrap_or_default()
+        let Some(sessions) = &mut self.sessions else { return Vec::new() };
+        let expired = sessions.expire(now, late_ms);
+        if self.is_served { expired } else { Vec::new() }
     }
 
+    /// How many there are, while they are served.
     pub(super) fn count(&self) -> usize {
-        self.sessions.as_ref().map_or(0, ReadOnlySessions::count)
+        self.sessions.as_ref().filter(|_| self.is_served).map_or(0, ReadOnlySessions::count)
     }
 }
 
@@ -231,6 +235,19 @@ mod tests {
         assert_eq!(bench.ask(A, 0, open), [(A, "attached")]);
         assert_eq!(bench.requests.expire_local(Monotonic(5000), 0), [SessionId(8)]);
         assert_eq!(bench.seen(), [(A, "closed")]);
+    }
+
+    #[test]
+    fn sessions_whose_clients_were_sent_elsewhere_are_not_said_to_expire() {
+        let mut bench = Bench::new();
+        bench.requests.begin_read_only(7);
+        assert_eq!(bench.ask(A, 0, Work::Open { timeout_ms: 1000 }), [(A, "attached")]);
+        assert_eq!(bench.requests.count_local(), 1);
+        bench.requests.end_read_only();
+        assert_eq!(bench.requests.count_local(), 0);
+        assert_eq!(bench.requests.expire_local(Monotonic(5000), 0), []);
+        bench.requests.begin_read_only(1000);
+        assert_eq!(bench.requests.count_local(), 0, "it has ended all the same");
     }
 
     #[test]
