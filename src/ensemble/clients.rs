@@ -67,6 +67,11 @@ pub trait Clients: Send + Sync {
     /// The session that the connection asked for is not to be had.
     fn no_session(&self, connection: ConnectionId);
 
+    /// The same, by the word of a server without a leader.
+    fn no_read_only_session(&self, connection: ConnectionId) {
+        self.no_session(connection);
+    }
+
     /// A session is about to end, and these ephemerals with it.
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
         let _ = (session, paths);

@@ -15,6 +15,8 @@ pub enum Taken {
     Attached(Attached),
     /// The client has closed its session.
     Closed,
+    /// It asked for a session that was one of these, and is no more.
+    Gone,
     /// The connection has to go.
     Refused,
 }
@@ -23,6 +25,7 @@ pub enum Taken {
 #[derive(Debug)]
 pub struct ReadOnlySessions {
     tracker: SessionTracker,
+    first_id: i64,
 }
 
 impl ReadOnlySessions {
@@ -30,12 +33,13 @@ impl ReadOnlySessions {
     #[must_use]
     pub fn new(tick_ms: u64, first_id: i64) -> Self {
         let none = Sessions::new();
-        Self { tracker: SessionTracker::new(&none, tick_ms, first_id, Monotonic::default()) }
+        let tracker = SessionTracker::new(&none, tick_ms, first_id, Monotonic::default());
+        Self { tracker, first_id }
     }
 
     /// Takes what is asked while there is no leader; `accepts_it` if the client accepts a server
-    /// that only lets it read. A session that is none of these is not refused but left alone: it
-    /// may live where the majority is.
+    /// that only lets it read. A session that was never one of these is not refused but left
+    /// alone: it may live where the majority is.
     pub fn take(&mut self, origin: &Origin, work: &Work, accepts_it: bool) -> Taken {
         let (session, connection, now) = (origin.session, origin.connection, origin.received);
         let attached = match work {
@@ -43,7 +47,11 @@ impl ReadOnlySessions {
                 Some(self.tracker.open(*timeout_ms, connection, now))
             }
             Work::Attach { timeout_ms } if accepts_it => {
-                self.tracker.attach(session, *timeout_ms, connection, now)
+                let attached = self.tracker.attach(session, *timeout_ms, connection, now);
+                if attached.is_none() && self.was_given(session) {
+                    return Taken::Gone;
+                }
+                attached
             }
             Work::Request(Request::CloseSession)
                 if self.tracker.check(session, connection).is_ok() =>
@@ -63,6 +71,11 @@ impl ReadOnlySessions {
     #[must_use]
     pub fn has(&self, session: SessionId) -> bool {
         self.tracker.timeout_ms(session).is_some()
+    }
+
+    /// Whether this one was ever one of these.
+    fn was_given(&self, session: SessionId) -> bool {
+        (self.first_id..=self.tracker.last_id()).contains(&session.0)
     }
 
     fn forget(&mut self, session: SessionId) {
@@ -145,6 +158,13 @@ mod tests {
 
         let session = attached(sessions.take(&origin(A, SessionId::NONE), &open, true)).session;
         assert_eq!(session, SessionId(8), "no id comes again");
+        // Who asks for one that is no more hears so, and else asks again and again.
+        let attach = Work::Attach { timeout_ms: 1000 };
+        assert!(matches!(sessions.take(&origin(B, SessionId(7)), &attach, true), Taken::Gone));
+        for (other, accepts_it) in [(6, true), (9, true), (7, false)] {
+            let taken = sessions.take(&origin(B, SessionId(other)), &attach, accepts_it);
+            assert!(is_refused(&taken), "{other}");
+        }
         assert_eq!(sessions.expire(Monotonic(1499), 0), []);
         assert_eq!(sessions.expire(Monotonic(1500), 0), [session]);
         assert_eq!(sessions.count(), 0);

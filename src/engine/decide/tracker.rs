@@ -167,6 +167,11 @@ impl SessionTracker {
         is_new
     }
 
+    /// The id that was given out last.
+    pub(super) const fn last_id(&self) -> i64 {
+        self.last_id
+    }
+
     /// The timeout of a session, if there is one.
     pub(in crate::engine) fn timeout_ms(&self, session: SessionId) -> Option<i32> {
         let tracked = self.sessions.get(&session)?;

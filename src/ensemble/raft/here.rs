@@ -137,6 +137,12 @@ impl Clients for Here {
         }
     }
 
+    fn no_read_only_session(&self, connection: ConnectionId) {
+        if self.has(connection) {
+            self.clients.no_read_only_session(connection);
+        }
+    }
+
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
         self.clients.ephemerals_end(session, paths);
     }

@@ -49,6 +49,7 @@ impl ReadOnly {
                     here.answer(origin, RequestKind::Update, applied, None, answer);
                     here.forget(origin.session);
                 }
+                Taken::Gone => here.no_read_only_session(connection),
                 Taken::Refused => here.close(connection),
             }
             false
@@ -163,6 +164,11 @@ mod tests {
         fn refused_by_quota(&self, _: &str) {}
         fn applies(&self, _: &Txn<'_>) {}
         fn no_session(&self, _: ConnectionId) {}
+
+        fn no_read_only_session(&self, connection: ConnectionId) {
+            self.0.lock().push((connection, "gone"));
+        }
+
         fn flush(&self) {}
     }
 
@@ -229,9 +235,11 @@ mod tests {
         // The next time it is still there.
         bench.requests.begin_read_only(1000);
         assert_eq!(bench.seen(), [(A, "closed"), (A, "closed")]);
-        assert_eq!(bench.ask(B, 7, attach), [(B, "attached")]);
+        assert_eq!(bench.ask(B, 7, attach.clone()), [(B, "attached")]);
         let close = Work::Request(Request::CloseSession);
         assert_eq!(bench.ask(B, 7, close), [(B, "answered")]);
+        assert_eq!(bench.ask(B, 7, attach.clone()), [(B, "gone")]);
+        assert_eq!(bench.ask(B, 99, attach), [(B, "closed")]);
         assert_eq!(bench.ask(A, 0, open), [(A, "attached")]);
         assert_eq!(bench.requests.expire_local(Monotonic(5000), 0), [SessionId(8)]);
         assert_eq!(bench.seen(), [(A, "closed")]);

@@ -433,6 +433,12 @@ impl Clients for Connections {
         self.touch(connection);
     }
 
+    fn no_read_only_session(&self, connection: ConnectionId) {
+        let Some(connection) = self.get(connection) else { return };
+        connection.refuse_session(true);
+        self.touch(connection);
+    }
+
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
         if let Some(audit) = self.audit.as_ref().filter(|_| !paths.is_empty()) {
             let paths = paths.iter().map(|path| path.clone().into_owned());
