@@ -34,7 +34,8 @@ async fn what_is_refused_shows_no_transaction_whose_events_are_still_to_come() {
     let (_dir, server) = showing("", Replica::new);
     let (mut client, connection) = connected(&server).await;
     attach(&connection);
-    connection.send_now();
+    connection.socket().writable().await.expect("it is there");
+    connection.send_some();
     let mut frame = [0; LENGTH_LEN + 37];
     client.read_exact(&mut frame[..LENGTH_LEN + 36]).await.expect("the session");
     let shown = server.replica.applied();
@@ -45,7 +46,7 @@ async fn what_is_refused_shows_no_transaction_whose_events_are_still_to_come() {
     answers.refuse_shown(7, ErrorCode::NotReadOnly);
     assert!(answers.publish());
     drop(answers);
-    connection.send_now();
+    connection.send_some();
     let reply = &mut frame[..LENGTH_LEN + 16];
     client.read_exact(reply).await.expect("the reply");
     let (header, _) = jute::decode::<ReplyHeader>(&reply[LENGTH_LEN..]).expect("a header");
