@@ -13,7 +13,7 @@ use jute::protocol::{
 use jute::{CreateMode, OpCode, Record as _};
 
 use crate::client::{
-    Client, Reply, connect_response, create, data_of, ends, get, open, set, until,
+    Client, Reply, connect_response, create, data_of, ends, get, open, request_frame, set, until,
 };
 use crate::ensemble::{Patient, leader, mode, start_with, stop};
 use crate::members::with_an_observer;
@@ -254,6 +254,34 @@ fn a_member_alone_is_read_and_comes_back_without_a_watch_lost() {
         child_watches: vec![],
     };
     assert_eq!(told(&mut kept, watches), ["/a"]);
+}
+
+/// With the mode off its client would have kept it.
+#[test]
+fn a_session_of_one_server_goes_on_after_the_mode_however_long_that_lasts() {
+    const SHORT_MS: i32 = 4000;
+    let mut servers = start_with(3, &format!("{ENABLED}\nlocalSessionsEnabled=true"));
+    let follower = (leader(&servers) + 1) % 3;
+    let mut local = Patient::connect(&servers[follower], SHORT_MS);
+    local.ok(&get("/"));
+    assert_eq!(servers[follower].figure("local_sessions"), 1);
+    (0..3).filter(|at| *at != follower).for_each(|at| stop(&mut servers[at]));
+    let mut ping = BytesMut::new();
+    request_frame(&mut ping, -2, &Request::Ping);
+    until("it serves clients that read only", || {
+        // Its connection ends with the beginning.
+        let _ = local.stream().write_all(&ping);
+        mode(&servers[follower]) == "read-only"
+    });
+    let began = Instant::now();
+    until("its timeout is over by far", || {
+        assert_eq!(servers[follower].figure("local_sessions"), 1, "{}", servers[follower].log());
+        began.elapsed() > Duration::from_secs(8)
+    });
+    (0..3).filter(|at| *at != follower).for_each(|at| servers[at].run());
+    let mut back = local.go_to(&servers[follower]);
+    assert_eq!(back.session().session_id, local.session().session_id);
+    back.ok(&get("/"));
 }
 
 /// It cannot know whether it is still a member: a majority says so at each start.

@@ -24,6 +24,9 @@ pub(super) struct ReadOnly {
     sessions: Option<ReadOnlySessions>,
     /// Whether they are served now.
     is_served: bool,
+    /// Since when sessions that live here only are charged for no time: from its beginning until
+    /// there is a leader to serve their clients with. Those were closed for it.
+    holds_local_since: Option<Monotonic>,
 }
 
 impl ReadOnly {
@@ -61,6 +64,23 @@ impl ReadOnly {
         let Some(sessions) = &mut self.sessions else { return Vec::new() };
         let expired = sessions.expire(now, late_ms);
         if self.is_served { expired } else { Vec::new() }
+    }
+
+    /// For how long the others that live here only are not charged for what has passed, `late_ms`
+    /// if this server stood still; nothing while they do not expire at all.
+    pub(super) fn spares_local(
+        &mut self,
+        has_leader: bool,
+        now: Monotonic,
+        late_ms: u64,
+    ) -> Option<u64> {
+        let is_held = self.is_served || self.holds_local_since.is_some() && !has_leader;
+        if is_held {
+            let since = Monotonic(now.0.saturating_sub(late_ms));
+            self.holds_local_since.get_or_insert(since);
+            return None;
+        }
+        Some(self.holds_local_since.take().map_or(late_ms, |since| now.since(since)))
     }
 
     /// How many there are, while they are served.
@@ -111,10 +131,13 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::engine::decide::local::LocalSessions;
     use crate::engine::decide::request::Origin;
     use crate::engine::decide::tracker::Attached;
     use crate::engine::watch::{ConnectionId, Event};
     use crate::ensemble::clients::{Answer, Clients};
+    use crate::ensemble::raft::following::Following;
+    use crate::ensemble::words::StreamId;
 
     const A: ConnectionId = ConnectionId::on(1, 1);
     const B: ConnectionId = ConnectionId::on(1, 2);
@@ -151,8 +174,8 @@ mod tests {
         }
 
         fn attached(&self, connection: ConnectionId, attached: &Attached) {
-            assert!(attached.reads_only);
-            self.0.lock().push((connection, "attached"));
+            let what = if attached.reads_only { "attached" } else { "attached to write" };
+            self.0.lock().push((connection, what));
         }
 
         fn close(&self, connection: ConnectionId) {
@@ -243,6 +266,27 @@ mod tests {
         assert_eq!(bench.ask(A, 0, open), [(A, "attached")]);
         assert_eq!(bench.requests.expire_local(Monotonic(5000), 0), [SessionId(8)]);
         assert_eq!(bench.seen(), [(A, "closed")]);
+    }
+
+    #[test]
+    fn sessions_that_live_here_only_outlast_the_mode() {
+        let mut bench = Bench::new();
+        bench.requests.keep_sessions_local(LocalSessions::new(500, 100, false));
+        let opened = bench.ask(WRITER, 0, Work::Open { timeout_ms: 1000 });
+        assert_eq!(opened, [(WRITER, "attached to write")]);
+        assert_eq!(bench.requests.expire_local(Monotonic(200), 0), []);
+        bench.requests.begin_read_only(7);
+        assert_eq!(bench.seen(), [(WRITER, "closed")]);
+        // It stood still before it came to look.
+        assert_eq!(bench.requests.expire_local(Monotonic(1900), 1700), []);
+        assert_eq!(bench.requests.expire_local(Monotonic(60_000), 0), []);
+        bench.requests.end_read_only();
+        assert_eq!(bench.requests.expire_local(Monotonic(60_500), 0), []);
+        bench.requests.following = Some(Following::new(2, 1, StreamId(1)));
+        // From here on it has what it had left: 800 ms.
+        assert_eq!(bench.requests.expire_local(Monotonic(61_000), 0), []);
+        assert_eq!(bench.requests.expire_local(Monotonic(61_999), 0), []);
+        assert_eq!(bench.requests.expire_local(Monotonic(62_000), 0), [SessionId(100)]);
     }
 
     #[test]

@@ -197,7 +197,9 @@ impl Requests {
     /// how long this server itself stood still.
     pub fn expire_local(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         let mut expired = self.read_only.expire(now, late_ms);
-        if let Some(local) = &mut self.local {
+        let has_leader = self.is_leading() || self.is_following();
+        let spared_ms = self.read_only.spares_local(has_leader, now, late_ms);
+        if let (Some(local), Some(late_ms)) = (&mut self.local, spared_ms) {
             expired.append(&mut local.expire(now, late_ms));
         }
         expired.iter().for_each(|session| self.here.session_closed(*session));
