@@ -62,6 +62,8 @@ pub struct Consensus {
     pub(super) is_silent: bool,
     /// Ticks that have passed.
     pub(super) ticks: u32,
+    /// Ticks since the last word of a leader, even of one that could not be followed.
+    pub(super) unheard: usize,
     /// When this member wanted to hand over for its disk.
     pub(super) left_disk: Monotonic,
     /// When a seat was taken out last because its server asked for another one.
@@ -120,6 +122,7 @@ impl Consensus {
             is_missed: false,
             is_silent: false,
             ticks: 0,
+            unheard: 0,
             left_disk: Monotonic::default(),
             unused_seat_taken_out: None,
             has_answers: false,
@@ -224,6 +227,11 @@ impl Consensus {
 
     /// Takes what a peer said.
     pub(super) fn step(&mut self, message: PeerMessage) {
+        let is_leaders =
+            matches!(message.get_msg_type(), MessageType::MsgAppend | MessageType::MsgHeartbeat);
+        if is_leaders && message.term >= self.node.raft.term {
+            self.unheard = 0;
+        }
         match message.get_msg_type() {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}

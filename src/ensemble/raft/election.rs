@@ -47,6 +47,7 @@ impl Consensus {
 
     /// A tick passes for the entries in memory.
     pub(super) fn age(&mut self) {
+        self.unheard = self.unheard.saturating_add(1);
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(TICKS_TO_AGE) {
             let log = &mut self.node.mut_store().log;
@@ -80,16 +81,18 @@ impl Consensus {
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
     pub(super) fn miss_leader(&mut self) {
         self.is_missed = true;
+        self.unheard = self.unheard.saturating_add(ELECTION_TICKS);
         if self.lacks_base() || self.has_ended {
             return;
         }
         (0..ELECTION_TICKS).for_each(|_| self.tick_once());
     }
 
-    /// Whether one that does not vote has heard nothing of its leader for longer than it takes the
-    /// others to elect one. It cannot tell otherwise that they have none.
-    pub(super) fn hears_no_leader(&self) -> bool {
-        self.is_learner() && self.node.raft.election_elapsed >= 2 * ELECTION_TICKS
+    /// Whether nothing was heard of a leader for longer than a member waits before it stands for
+    /// election. One that cannot stand, as it does not vote or its disk is full, cannot tell
+    /// otherwise that there is none, and one that hears a leader may be unable to ask it.
+    pub(super) const fn hears_no_leader(&self) -> bool {
+        self.unheard >= 2 * ELECTION_TICKS
     }
 
     /// Whether what the ensemble was founded on has not come yet.

@@ -110,12 +110,12 @@ impl Requests {
 
 impl<T: Transport> Member<T> {
     /// Whether what is applied may be shown to clients that accept that it is of any age, as far as
-    /// this member knows: there is no leader that it could ask, and nothing says that the state is
-    /// not the ensemble's.
+    /// this member knows: it hears no leader, and nothing says that the state is not the
+    /// ensemble's.
     #[must_use]
     pub fn may_be_read_only(&self) -> bool {
-        let has_leader = self.requests.is_leading() || self.requests.is_following();
-        (!has_leader || self.consensus.hears_no_leader())
+        !self.requests.is_leading()
+            && self.consensus.hears_no_leader()
             && !self.consensus.has_ended
             && !self.consensus.lacks_base()
             && !self.trees.is_doubted()

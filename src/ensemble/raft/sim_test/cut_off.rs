@@ -31,6 +31,26 @@ fn two_leaders(flaw: Flaw) -> (World, usize, usize) {
     (world, leader, next)
 }
 
+/// It is cut off in one direction only: it cannot ask its leader, but hears it.
+#[test]
+fn a_member_that_hears_a_leader_is_not_read_without_one() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let at = (leader + 1) % 3;
+    world.network.cut(at, leader);
+    let lost = Waiting::From(FromPeer::Speaks(world.servers[leader].id, false));
+    world.timeline.after(MS, Event::Tell(at, world.servers[at].life, lost));
+    world.pass(1000);
+    assert!(!world.member(at).requests().is_following());
+    for _ in 0..40 {
+        world.pass(100);
+        assert!(!world.member(at).may_be_read_only());
+    }
+    world.network.cut(leader, at);
+    world.pass(2000);
+    assert!(world.member(at).may_be_read_only());
+}
+
 /// Another leader acknowledges a write, and a client of the first asks for a sync. What it was
 /// answered.
 fn sync_behind_the_back(flaw: Flaw) -> Checked {
