@@ -79,6 +79,12 @@ impl Life {
         self.late_ms
     }
 
+    /// For how long it stood still before this turn, in milliseconds.
+    #[must_use]
+    pub const fn late_ms(&self) -> u64 {
+        self.late_ms
+    }
+
     /// The turn is over; `has_more` says that there is something to do at once. Gives how long the
     /// next one can wait for something to do, in milliseconds.
     pub const fn sleeps(&mut self, has_more: bool, now: Monotonic) -> u64 {

@@ -381,7 +381,8 @@ impl Thread {
         tell_no_role(server, member, role, now.monotonic);
         self.watch.see_role(&server.stats, member.consensus().leader() != 0, role, now);
         let (is_current, may_be_read_only) = (role != Role::None, member.may_be_read_only());
-        if self.read_only.is_due(is_current, may_be_read_only, now.monotonic) {
+        let stood_still = self.life.late_ms() > 0;
+        if self.read_only.is_due(is_current, may_be_read_only, stood_still, now.monotonic) {
             return Role::ReadOnly;
         }
         if server.is_read_only() {

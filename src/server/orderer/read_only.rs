@@ -16,25 +16,35 @@ pub(super) struct ReadOnlyMode {
     was_current: bool,
     /// Since when there is no leader.
     since: Option<Monotonic>,
+    is_on: bool,
 }
 
 impl ReadOnlyMode {
     /// From a start on.
     pub(super) fn new(is_enabled: bool, tick_ms: u64) -> Self {
         let grace_ms = is_enabled.then_some(GRACE_MS.max(tick_ms));
-        Self { grace_ms, was_current: false, since: None }
+        Self { grace_ms, was_current: false, since: None, is_on: false }
     }
 
     /// Whether they are served now. `is_current` if this member serves all clients, and `may_be` if
-    /// it has no leader, and its state can be shown.
-    pub(super) fn is_due(&mut self, is_current: bool, may_be: bool, now: Monotonic) -> bool {
+    /// it has no leader, and its state can be shown. Whoever `stood_still` before this turn has
+    /// not heard yet what the others do now: the time begins anew.
+    pub(super) fn is_due(
+        &mut self,
+        is_current: bool,
+        may_be: bool,
+        stood_still: bool,
+        now: Monotonic,
+    ) -> bool {
         self.was_current |= is_current;
         let may_be = self.was_current && !is_current && may_be;
         let Some(grace_ms) = self.grace_ms.filter(|_| may_be) else {
-            self.since = None;
+            (self.since, self.is_on) = (None, false);
             return false;
         };
-        now.since(*self.since.get_or_insert(now)) >= grace_ms
+        self.since.take_if(|_| stood_still && !self.is_on);
+        self.is_on = now.since(*self.since.get_or_insert(now)) >= grace_ms;
+        self.is_on
     }
 }
 
@@ -47,26 +57,37 @@ mod tests {
         // As `QuorumPeer`: two seconds, or a tick if that is longer.
         for (tick_ms, grace_ms) in [(200, 2000), (2000, 2000), (3000, 3000)] {
             let mut mode = ReadOnlyMode::new(true, tick_ms);
-            assert!(!mode.is_due(true, false, Monotonic(50)));
-            assert!(!mode.is_due(false, true, Monotonic(100)));
-            assert!(!mode.is_due(false, true, Monotonic(100 + grace_ms - 1)));
-            assert!(mode.is_due(false, true, Monotonic(100 + grace_ms)));
+            assert!(!mode.is_due(true, false, false, Monotonic(50)));
+            assert!(!mode.is_due(false, true, false, Monotonic(100)));
+            assert!(!mode.is_due(false, true, false, Monotonic(100 + grace_ms - 1)));
+            assert!(mode.is_due(false, true, false, Monotonic(100 + grace_ms)));
             // A leader is heard of, and lost again.
-            assert!(!mode.is_due(false, false, Monotonic(9000)));
-            assert!(!mode.is_due(false, true, Monotonic(9001)));
-            assert!(!mode.is_due(false, true, Monotonic(9001 + grace_ms - 1)));
-            assert!(mode.is_due(false, true, Monotonic(9001 + grace_ms)));
+            assert!(!mode.is_due(false, false, false, Monotonic(9000)));
+            assert!(!mode.is_due(false, true, false, Monotonic(9001)));
+            assert!(!mode.is_due(false, true, false, Monotonic(9001 + grace_ms - 1)));
+            assert!(mode.is_due(false, true, false, Monotonic(9001 + grace_ms)));
         }
+    }
+
+    #[test]
+    fn who_stood_still_without_a_leader_waits_anew_and_who_is_read_already_goes_on() {
+        let mut mode = ReadOnlyMode::new(true, 200);
+        assert!(!mode.is_due(true, false, false, Monotonic(0)));
+        assert!(!mode.is_due(false, true, false, Monotonic(100)));
+        assert!(!mode.is_due(false, true, true, Monotonic(60_000)));
+        assert!(!mode.is_due(false, true, false, Monotonic(61_999)));
+        assert!(mode.is_due(false, true, false, Monotonic(62_000)));
+        assert!(mode.is_due(false, true, true, Monotonic(90_000)));
     }
 
     #[test]
     fn who_was_no_member_with_a_leader_yet_or_is_not_to_shows_nothing() {
         let mut fresh = ReadOnlyMode::new(true, 200);
         let mut disabled = ReadOnlyMode::new(false, 200);
-        disabled.is_due(true, false, Monotonic(0));
+        disabled.is_due(true, false, false, Monotonic(0));
         for now in [1, 5000, 900_000] {
-            assert!(!fresh.is_due(false, true, Monotonic(now)));
-            assert!(!disabled.is_due(false, true, Monotonic(now)));
+            assert!(!fresh.is_due(false, true, false, Monotonic(now)));
+            assert!(!disabled.is_due(false, true, false, Monotonic(now)));
         }
     }
 }
