@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::disk::Disk;
 use super::lone;
 use super::reaper::Reaper;
-use super::upkeep::Purges;
+use super::upkeep::{Purges, Wanted};
 use crate::config::{self, ListenAddress};
 use crate::engine::decide::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
@@ -395,16 +395,15 @@ impl Thread {
         if let Some(drift) = self.snapshots.take_drift() {
             member.found_drifted(drift)?;
         }
-        if let Some((index, zxid)) = self.snapshots.take_done() {
+        let done = self.snapshots.take_done();
+        if let Some((index, zxid)) = done {
             member.snapshot_taken(index, zxid, now);
             lone::took_snapshot(server, self.snapshots.last_duration_ms());
-            self.purges.begin(server, member.wanted());
         }
-        if self.purges.take_ended() {
+        let occasion = (done.is_some(), member.consensus().has_short_disk());
+        let wanted = || Wanted { from: member.wanted(), is_known: member.may_purge() };
+        if self.purges.turn(server, now, occasion, wanted) {
             member.consensus_mut().purged(now);
-        }
-        if self.purges.take_missed() {
-            self.purges.begin(server, member.wanted());
         }
         Ok(goes_on)
     }
