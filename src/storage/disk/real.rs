@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::kept_descriptors::with_one;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt, owner};
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp, owner};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +20,12 @@ impl Disk for RealDisk {
         let mut names = Vec::new();
         for entry in with_one(|| std::fs::read_dir(folder))? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                continue;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => continue,
+                // It is gone by now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Whoever opens it is told what is wrong with it.
+                Ok(_) | Err(_) => {}
             }
             // No file of a data directory has a name outside of UTF-8, so such a one is not ours.
             if let Ok(name) = entry.file_name().into_string() {
@@ -142,6 +146,13 @@ impl DiskFile for RealFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The time of the last change of any kind: nobody sets that back.
+    fn stamp(&self) -> io::Result<Stamp> {
+        let its = self.0.metadata()?;
+        let (file, changed) = ((its.dev(), its.ino()), (its.ctime(), its.ctime_nsec()));
+        Ok(Stamp { file, len: its.len(), changed })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

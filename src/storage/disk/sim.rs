@@ -15,9 +15,11 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use self::dice::Dice;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt};
+use self::folder_op::FolderOp;
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp};
 
 mod dice;
+mod folder_op;
 
 const SECTOR: usize = 512;
 const EIO: i32 = 5;
@@ -88,64 +90,8 @@ struct SimFile {
     dirty: BTreeSet<usize>,
     /// Sectors whose write-back failed: clean, and not what the disk holds.
     unwritten: BTreeSet<usize>,
-}
-
-#[derive(Clone, Debug)]
-enum FolderOp {
-    Create(PathBuf, u64),
-    Rename(PathBuf, PathBuf, u64),
-    Remove(PathBuf, u64),
-    Move(PathBuf, PathBuf),
-    Exchange(PathBuf, PathBuf),
-}
-
-/// The path after `from` is after `to` afterwards.
-fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
-    path.strip_prefix(from).ok().map(|rest| match rest.as_os_str().is_empty() {
-        true => to.to_owned(),
-        false => to.join(rest),
-    })
-}
-
-impl FolderOp {
-    fn folder(&self) -> Option<&Path> {
-        match self {
-            Self::Create(path, _)
-            | Self::Remove(path, _)
-            | Self::Rename(path, _, _)
-            | Self::Move(path, _)
-            | Self::Exchange(path, _) => path.parent(),
-        }
-    }
-
-    /// Applies the operation to `names` if what it builds on is there.
-    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>, folders: &mut BTreeSet<PathBuf>) {
-        let mut place = |of: &dyn Fn(&Path) -> Option<PathBuf>| {
-            let new = |path: PathBuf| of(&path).unwrap_or(path);
-            *names = std::mem::take(names).into_iter().map(|(path, id)| (new(path), id)).collect();
-            *folders = std::mem::take(folders).into_iter().map(new).collect();
-        };
-        match self {
-            Self::Move(from, to) => place(&|path| moved(path, from, to)),
-            Self::Exchange(one, other) => {
-                place(&|path| moved(path, one, other).or_else(|| moved(path, other, one)));
-            }
-            Self::Create(path, file) => {
-                names.insert(path.clone(), *file);
-            }
-            Self::Rename(from, to, file) => {
-                if names.get(from) == Some(file) {
-                    names.remove(from);
-                    names.insert(to.clone(), *file);
-                }
-            }
-            Self::Remove(path, file) => {
-                if names.get(path) == Some(file) {
-                    names.remove(path);
-                }
-            }
-        }
-    }
+    /// How often it was written.
+    changes: i64,
 }
 
 impl SimDisk {
@@ -217,6 +163,7 @@ impl SimDisk {
         let id = state.live[path];
         let file = state.files.get_mut(&id).expect("a linked file");
         file.live[byte] ^= 1 << bit;
+        file.changes += 1;
         file.durable.clone_from(&file.live);
         file.dirty.clear();
         file.unwritten.clear();
@@ -380,6 +327,7 @@ impl State {
 
 impl SimFile {
     fn touch(&mut self, from: usize, to: usize) {
+        self.changes += 1;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
             self.dirty.insert(sector);
             self.unwritten.remove(&sector);
@@ -613,6 +561,13 @@ impl DiskFile for SimHandle {
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         Ok(self.state().live.get(path) == Some(&self.id))
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        let mut state = self.state();
+        let file = state.file(self.id)?;
+        let (len, changed) = (file.live.len() as u64, (file.changes, 0));
+        Ok(Stamp { file: (0, self.id), len, changed })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
