@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::kept_descriptors::with_one;
@@ -99,6 +99,8 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
+        // What a link leads to is no lock file, and is not to be emptied.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = match options.clone().create_new(true).open(path) {
             // Never truncated at open: the note of the holder must survive a refused attempt.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -235,11 +237,19 @@ mod tests {
         RealDisk.create_folder(root.path()).expect("it is there");
         RealDisk.open_for_write(&path).expect("opens");
         assert_eq!(owner(&path), (0, 0));
-        // A link leads to a file that somebody else made.
-        let link = root.path().join("link");
+    }
+
+    /// Root would empty a file that whoever owns the folder cannot write.
+    #[test]
+    fn what_a_link_leads_to_is_no_lock_and_keeps_its_content() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (path, link) = (root.path().join("theirs"), root.path().join("lock"));
         std::os::unix::fs::symlink(&path, &link).expect("a link");
-        RealDisk.lock(&link, "").expect("a lock");
-        assert_eq!(owner(&path), (0, 0));
+        RealDisk.lock(&link, "pid 1").expect_err("it leads nowhere");
+        assert!(!path.exists(), "nothing is made where it leads");
+        std::fs::write(&path, "what they have").expect("a file");
+        RealDisk.lock(&link, "pid 1").expect_err("it is a link");
+        assert_eq!(std::fs::read_to_string(&path).expect("reads"), "what they have");
     }
 
     #[test]
