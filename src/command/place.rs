@@ -10,7 +10,7 @@ use super::snapshot::name_zxid;
 use crate::config;
 use crate::engine::database::Rules;
 use crate::ensemble::Rebuild;
-use crate::storage::{self, DataDirectory, DirectoryOptions, RealDisk, StorageError, Writer};
+use crate::storage::{self, DataDirectory, DirectoryOptions, StorageError, ToolDisk, Writer};
 
 /// A data directory by its folder or by its zoo.cfg.
 #[derive(Clone, Debug, Args)]
@@ -95,7 +95,7 @@ impl Folders {
         self.expect()?;
         let folder = |dir: &Path| dir.join("version-2");
         let (data, log) = (folder(&self.data_dir), folder(&self.data_log_dir));
-        Ok(DataDirectory::look(Arc::new(RealDisk), data, log)?)
+        Ok(DataDirectory::look(Arc::new(ToolDisk), data, log)?)
     }
 
     /// Takes the directory, so that no server can start on it.
@@ -107,7 +107,7 @@ impl Folders {
             data_log_dir: self.data_log_dir.clone(),
             create: false,
         };
-        Ok(DataDirectory::open(Arc::new(RealDisk), &options)?)
+        Ok(DataDirectory::open(Arc::new(ToolDisk), &options)?)
     }
 
     /// Takes what is there of the two folders, to put something else in its place.
@@ -124,7 +124,7 @@ impl Folders {
                 data_log_dir: dir.clone(),
                 create: false,
             };
-            held.push(DataDirectory::open(Arc::new(RealDisk), &options)?);
+            held.push(DataDirectory::open(Arc::new(ToolDisk), &options)?);
         }
         Ok(held)
     }
@@ -144,11 +144,11 @@ impl Folders {
         if !self.is_alone || !version.is_dir() {
             return Ok(());
         }
-        let directory = DataDirectory::look(Arc::new(RealDisk), version.clone(), version.clone())?;
-        if !storage::logs_in(&RealDisk, &version)?.is_empty() {
+        let directory = DataDirectory::look(Arc::new(ToolDisk), version.clone(), version.clone())?;
+        if !storage::logs_in(&ToolDisk, &version)?.is_empty() {
             return Ok(());
         }
-        let logs = storage::log_folder(&RealDisk, &version)?;
+        let logs = storage::log_folder(&ToolDisk, &version)?;
         let is_elsewhere = match &logs {
             Some(logs) => !is_one_folder(logs, &version),
             None => is_cut_off(&directory)?,

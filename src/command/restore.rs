@@ -16,7 +16,7 @@ use super::state::contents;
 use super::words::{Hex, Instant, counted, stamp};
 use crate::engine::database::Database;
 use crate::message::MessageId;
-use crate::storage::{self, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
+use crate::storage::{self, Examined, LogEnd, Loss, StorageError, Target, ToolDisk};
 
 /// Create a data directory from a backup, or from a copy of a ZooKeeper data directory.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
     let manifest = verify(&folders.data_dir)?;
 
     let Folders { data_dir, data_log_dir, .. } = target_folders.clone();
-    let target = Target::new(Arc::new(RealDisk), data_dir.clone(), data_log_dir);
+    let target = Target::new(Arc::new(ToolDisk), data_dir.clone(), data_log_dir);
     let has_data = has_data(&target, arguments.replace)?;
     if has_data {
         target_folders.expect_unused()?;
@@ -222,7 +222,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
         }
         let path = folder.join("version-2").join(&file.name);
         let altered = |what| CommandError::Altered { path: path.clone(), what };
-        let found = storage::sha256(&RealDisk, &path, &mut |bytes| progress.advance(bytes));
+        let found = storage::sha256(&ToolDisk, &path, &mut |bytes| progress.advance(bytes));
         match found {
             Ok((len, _)) if len != file.length => return Err(altered("its length differs")),
             Ok((_, sum)) if in_hex(&sum) != file.sha256 => {
@@ -237,7 +237,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
             Err(error) => return Err(error.into()),
         }
     }
-    for path in storage::logs_in(&RealDisk, &folder.join("version-2"))? {
+    for path in storage::logs_in(&ToolDisk, &folder.join("version-2"))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !manifest.files.iter().any(|file| file.name == name) {
             return Err(CommandError::Altered {

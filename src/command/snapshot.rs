@@ -24,7 +24,7 @@ use super::words::{
 use crate::engine::digest;
 use crate::ensemble::wrong_digest;
 use crate::storage::{
-    self, Loaded, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
+    self, Loaded, Refused, Replay, SnapshotId, SnapshotOrigin, ToolDisk, Writer, load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -139,7 +139,7 @@ fn read(
         failed: None,
     };
     let zxid = name_zxid(path).unwrap_or(0);
-    let loaded = load_snapshot(&RealDisk, path, zxid, &mut reading);
+    let loaded = load_snapshot(&ToolDisk, path, zxid, &mut reading);
     match (reading.failed, loaded) {
         (Some(error), _) => Err(error),
         (None, Ok(loaded)) => Ok((loaded, reading.counts)),
