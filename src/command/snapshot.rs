@@ -102,7 +102,6 @@ struct Counts {
     znodes: u64,
     ephemerals: u64,
     data_bytes: u64,
-    newest: i64,
     /// What the snapshot says.
     digest: Option<i64>,
     digest_zxid: Option<i64>,
@@ -206,8 +205,6 @@ impl Replay for Reading<'_> {
         if self.is_summed {
             counts.sum = counts.sum.wrapping_add(digest::of_node(path, node));
         }
-        let stat = &node.stat;
-        counts.newest = counts.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
         let (open, nobody) = ([Acl::anyone(jute::perms::ALL)], [Acl::anyone(0)]);
         let acl = match self.acls.get(&node.acl) {
             Some(acl) => acl.as_slice(),
