@@ -71,7 +71,7 @@ pub use log::spare::{FillStep, SpareFiller};
 pub use log::txn_log::{LogOptions, TxnLog};
 pub use recovery::examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use recovery::loss::behind;
-pub use recovery::way_out::{is_member, logs_reach_back, was_member};
+pub use recovery::way_out::{is_member, logs_reach_back, needs_no_log, was_member};
 pub use recovery::whose::{Whose, record_of, refuse_unreadable_end, whose};
 pub use recovery::{Recovered, RecoveryOptions, pass_over, recover, recover_member};
 pub(crate) use replay::Nothing;

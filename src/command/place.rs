@@ -1,5 +1,6 @@
 //! Which folders a tool works on.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,6 +151,8 @@ impl Folders {
         }
         let logs = storage::log_folder(&ToolDisk, &version)?;
         let is_elsewhere = match &logs {
+            // A start needs none then. One that is there is part of the directory all the same.
+            Some(logs) if storage::needs_no_log(&directory)? => has_logs(logs)?,
             Some(logs) => !is_one_folder(logs, &version),
             None => is_cut_off(&directory)?,
         };
@@ -157,6 +160,23 @@ impl Folders {
             true => Err(CommandError::LogElsewhere { path: self.data_dir.clone(), logs }),
             false => Ok(()),
         }
+    }
+
+    /// Whether a dataDir was given alone whose one file is a snapshot, as a server sends it.
+    pub(super) fn is_snapshot_only(&self) -> Result<bool, CommandError> {
+        let version = self.data_dir.join("version-2");
+        if !self.is_alone || !version.is_dir() {
+            return Ok(false);
+        }
+        let failed = |source| CommandError::Io { action: "list", path: version.clone(), source };
+        let names = ToolDisk.list(&version).map_err(failed)?;
+        let [name] = names.as_slice() else { return Ok(false) };
+        Ok(name_zxid(Path::new(name)).is_some())
+    }
+
+    /// The same, where it is known that there is no log in another folder.
+    pub(super) fn with_all_there(self) -> Self {
+        Self { is_alone: false, ..self }
     }
 
     /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory
@@ -185,6 +205,16 @@ fn is_one_folder(named: &Path, folder: &Path) -> bool {
         return named == folder;
     };
     its == folder
+}
+
+/// Whether there are logs in `folder`, if that is there.
+fn has_logs(folder: &Path) -> Result<bool, StorageError> {
+    match storage::logs_in(&ToolDisk, folder) {
+        Err(StorageError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(false)
+        }
+        logs => Ok(!logs?.is_empty()),
+    }
 }
 
 /// Whether the newest snapshot is ZooKeeper's and shows transactions. ZooKeeper never parts it from

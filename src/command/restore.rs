@@ -49,6 +49,10 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
     let target_folders = arguments.target.folders()?;
     target_folders.expect_log()?;
     let folders = Place::of_folder(&arguments.backup).folders()?;
+    let is_snapshot_only = folders.is_snapshot_only()?;
+    // A backup has what belongs to it, and says so.
+    let is_all = is_snapshot_only || folders.data_dir.join(MANIFEST).is_file();
+    let folders = if is_all { folders.with_all_there() } else { folders };
     let source = folders.look()?;
     let manifest = verify(&folders.data_dir)?;
 
@@ -93,8 +97,17 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
 
     let dry_run = arguments.dry_run;
     let data_dir = &data_dir;
-    let report =
-        Report { dry_run, has_data, data_dir, manifest, examined, database, left_out, moved };
+    let report = Report {
+        dry_run,
+        has_data,
+        is_snapshot_only: is_snapshot_only && manifest.is_none(),
+        data_dir,
+        manifest,
+        examined,
+        database,
+        left_out,
+        moved,
+    };
     match arguments.json {
         true => report.for_scripts(out)?,
         false => report.for_people(out)?,
@@ -121,6 +134,8 @@ struct Report<'a> {
     dry_run: bool,
     /// Whether there was data, which is replaced.
     has_data: bool,
+    /// Whether the source has neither a log nor anything else.
+    is_snapshot_only: bool,
     data_dir: &'a Path,
     manifest: Option<Manifest>,
     examined: Examined,
@@ -136,6 +151,7 @@ impl Report<'_> {
             "done": !self.dry_run,
             "replaces": self.has_data,
             "verified": self.manifest.is_some(),
+            "snapshot_only": self.is_snapshot_only,
             "zxid": Hex(self.examined.last_zxid),
             "last_time": self.examined.last_time.map(Instant),
             "znodes": self.database.tree().count(),
@@ -163,6 +179,11 @@ impl Report<'_> {
             None => out.line(format_args!(
                 "backup     a plain copy, without a manifest to check it against"
             ))?,
+        }
+        if self.is_snapshot_only {
+            out.line(format_args!(
+                "remark     one snapshot, and no log: what was written after it is not there"
+            ))?;
         }
         let of = self
             .examined
