@@ -55,7 +55,7 @@ pub(crate) use log::record::adler32;
 pub(crate) use snapshot::reader::with_another_digest;
 
 pub use compression::Compression;
-pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk, Stamp};
+pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk, Stamp, ToolDisk};
 pub use error::{DamageReason, Loss, SnapshotReason, StorageError, Then, WayOut};
 pub use files::directory::{DataDirectory, DirectoryOptions, MOVE_ASIDE, logs_in};
 pub use files::epoch::EpochFile;
@@ -71,7 +71,7 @@ pub use log::spare::{FillStep, SpareFiller};
 pub use log::txn_log::{LogOptions, TxnLog};
 pub use recovery::examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use recovery::loss::behind;
-pub use recovery::way_out::{is_member, logs_reach_back, was_member};
+pub use recovery::way_out::{is_member, logs_reach_back, needs_no_log, was_member};
 pub use recovery::whose::{Whose, record_of, refuse_unreadable_end, whose};
 pub use recovery::{Recovered, RecoveryOptions, pass_over, recover, recover_member};
 pub(crate) use replay::Nothing;

@@ -16,7 +16,7 @@ use super::place::Place;
 use super::progress::Progress;
 use super::state::contents;
 use super::words::{Hex, Instant, counted};
-use crate::storage::{self, Access, Copied, Disk, RealDisk, Target};
+use crate::storage::{self, Access, Copied, Disk, Target, ToolDisk};
 
 /// The manifest's name in the folder of a backup.
 pub(super) const MANIFEST: &str = "backup.json";
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Findi
         out.line(format_args!("would need {} in {}", counted(total, "byte"), target.display()))?;
         return Ok(Finding::Fine);
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(ToolDisk);
     let place = Target::new(Arc::clone(&disk), target.clone(), target.clone());
     let mut rebuild = folders.rebuild(&source)?.of_former_member();
     let progress = Progress::bytes("copying", total);
@@ -157,7 +157,7 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), CommandError
     })?;
     text.push(b'\n');
     let write = || {
-        let file = RealDisk.create(&path, Access::Shared)?;
+        let file = ToolDisk.create(&path, Access::Shared)?;
         file.write_all_at(&text, 0)?;
         file.sync_all()
     };

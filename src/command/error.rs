@@ -23,8 +23,8 @@ pub(super) enum CommandError {
     )]
     NoDataDirectory { path: PathBuf },
     #[error(
-        "{} has no log: {}; give the zoo.cfg, which names both folders",
-        path.display(), where_its_log_is(logs.as_deref())
+        "{} has no log: {}; give the zoo.cfg, which names both folders{}",
+        path.display(), where_its_log_is(logs.as_deref()), if_that_is_all(path, logs.as_deref())
     )]
     LogElsewhere { path: PathBuf, logs: Option<PathBuf> },
     #[error(
@@ -61,6 +61,18 @@ fn where_its_log_is(logs: Option<&Path>) -> String {
     match logs {
         Some(logs) => format!("its server keeps the log in {}", logs.display()),
         None => "its snapshots are ZooKeeper's, whose log must be in another folder".to_owned(),
+    }
+}
+
+/// What to say where the snapshots are all that there is, and nothing says where a log is.
+fn if_that_is_all(path: &Path, logs: Option<&Path>) -> String {
+    match logs {
+        Some(_) => String::new(),
+        None => format!(
+            "; if there is no log, say so with --log-dir {}, or with a zoo.cfg that has no \
+             dataLogDir",
+            path.display()
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ use super::place::Place;
 use super::words::{Hex, Instant, ZxidRange, counted};
 use super::{Finding, membership, txn};
 use crate::message::MessageId;
-use crate::storage::{self, LogAudit, LogRecord, LogSummary, RealDisk, Remark, Writer};
+use crate::storage::{self, LogAudit, LogRecord, LogSummary, Remark, ToolDisk, Writer};
 
 /// Show or verify transaction logs.
 #[derive(Debug, Subcommand)]
@@ -253,7 +253,7 @@ fn audit(
     let mut audit = LogAudit::default();
     for (position, path) in files.iter().enumerate() {
         let is_last = position.saturating_add(1) == files.len();
-        let summary = audit.file(&RealDisk, path, is_last, |record| each(path, record))?;
+        let summary = audit.file(&ToolDisk, path, is_last, |record| each(path, record))?;
         done(summary);
     }
     Ok(())
@@ -268,7 +268,7 @@ fn files(at: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let folders = Place::of_folder(at).folders()?;
     let version = folders.data_log_dir.join("version-2");
     let folder = if version.is_dir() { version } else { folders.data_log_dir.clone() };
-    let files = storage::logs_in(&RealDisk, &folder)?;
+    let files = storage::logs_in(&ToolDisk, &folder)?;
     if !files.is_empty() {
         return Ok(files);
     }

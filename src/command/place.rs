@@ -1,5 +1,6 @@
 //! Which folders a tool works on.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use super::snapshot::name_zxid;
 use crate::config;
 use crate::engine::database::Rules;
 use crate::ensemble::Rebuild;
-use crate::storage::{self, DataDirectory, DirectoryOptions, RealDisk, StorageError, Writer};
+use crate::storage::{
+    self, DataDirectory, DirectoryOptions, Disk as _, StorageError, ToolDisk, Writer,
+};
 
 /// A data directory by its folder or by its zoo.cfg.
 #[derive(Clone, Debug, Args)]
@@ -95,7 +98,7 @@ impl Folders {
         self.expect()?;
         let folder = |dir: &Path| dir.join("version-2");
         let (data, log) = (folder(&self.data_dir), folder(&self.data_log_dir));
-        Ok(DataDirectory::look(Arc::new(RealDisk), data, log)?)
+        Ok(DataDirectory::look(Arc::new(ToolDisk), data, log)?)
     }
 
     /// Takes the directory, so that no server can start on it.
@@ -107,7 +110,7 @@ impl Folders {
             data_log_dir: self.data_log_dir.clone(),
             create: false,
         };
-        Ok(DataDirectory::open(Arc::new(RealDisk), &options)?)
+        Ok(DataDirectory::open(Arc::new(ToolDisk), &options)?)
     }
 
     /// Takes what is there of the two folders, to put something else in its place.
@@ -124,7 +127,7 @@ impl Folders {
                 data_log_dir: dir.clone(),
                 create: false,
             };
-            held.push(DataDirectory::open(Arc::new(RealDisk), &options)?);
+            held.push(DataDirectory::open(Arc::new(ToolDisk), &options)?);
         }
         Ok(held)
     }
@@ -144,12 +147,14 @@ impl Folders {
         if !self.is_alone || !version.is_dir() {
             return Ok(());
         }
-        let directory = DataDirectory::look(Arc::new(RealDisk), version.clone(), version.clone())?;
-        if !storage::logs_in(&RealDisk, &version)?.is_empty() {
+        let directory = DataDirectory::look(Arc::new(ToolDisk), version.clone(), version.clone())?;
+        if !storage::logs_in(&ToolDisk, &version)?.is_empty() {
             return Ok(());
         }
-        let logs = storage::log_folder(&RealDisk, &version)?;
+        let logs = storage::log_folder(&ToolDisk, &version)?;
         let is_elsewhere = match &logs {
+            // A start needs none then. One that is there is part of the directory all the same.
+            Some(logs) if storage::needs_no_log(&directory)? => has_logs(logs)?,
             Some(logs) => !is_one_folder(logs, &version),
             None => is_cut_off(&directory)?,
         };
@@ -157,6 +162,23 @@ impl Folders {
             true => Err(CommandError::LogElsewhere { path: self.data_dir.clone(), logs }),
             false => Ok(()),
         }
+    }
+
+    /// Whether a dataDir was given alone whose one file is a snapshot, as a server sends it.
+    pub(super) fn is_snapshot_only(&self) -> Result<bool, CommandError> {
+        let version = self.data_dir.join("version-2");
+        if !self.is_alone || !version.is_dir() {
+            return Ok(false);
+        }
+        let failed = |source| CommandError::Io { action: "list", path: version.clone(), source };
+        let names = ToolDisk.list(&version).map_err(failed)?;
+        let [name] = names.as_slice() else { return Ok(false) };
+        Ok(name_zxid(Path::new(name)).is_some())
+    }
+
+    /// The same, where it is known that there is no log in another folder.
+    pub(super) fn with_all_there(self) -> Self {
+        Self { is_alone: false, ..self }
     }
 
     /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory
@@ -185,6 +207,16 @@ fn is_one_folder(named: &Path, folder: &Path) -> bool {
         return named == folder;
     };
     its == folder
+}
+
+/// Whether there are logs in `folder`, if that is there.
+fn has_logs(folder: &Path) -> Result<bool, StorageError> {
+    match storage::logs_in(&ToolDisk, folder) {
+        Err(StorageError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(false)
+        }
+        logs => Ok(!logs?.is_empty()),
+    }
 }
 
 /// Whether the newest snapshot is ZooKeeper's and shows transactions. ZooKeeper never parts it from

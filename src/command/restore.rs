@@ -16,7 +16,7 @@ use super::state::contents;
 use super::words::{Hex, Instant, counted, stamp};
 use crate::engine::database::Database;
 use crate::message::MessageId;
-use crate::storage::{self, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
+use crate::storage::{self, Examined, LogEnd, Loss, StorageError, Target, ToolDisk};
 
 /// Create a data directory from a backup, or from a copy of a ZooKeeper data directory.
 #[derive(Debug, Args)]
@@ -49,11 +49,15 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
     let target_folders = arguments.target.folders()?;
     target_folders.expect_log()?;
     let folders = Place::of_folder(&arguments.backup).folders()?;
+    let is_snapshot_only = folders.is_snapshot_only()?;
+    // A backup has what belongs to it, and says so.
+    let is_all = is_snapshot_only || folders.data_dir.join(MANIFEST).is_file();
+    let folders = if is_all { folders.with_all_there() } else { folders };
     let source = folders.look()?;
     let manifest = verify(&folders.data_dir)?;
 
     let Folders { data_dir, data_log_dir, .. } = target_folders.clone();
-    let target = Target::new(Arc::new(RealDisk), data_dir.clone(), data_log_dir);
+    let target = Target::new(Arc::new(ToolDisk), data_dir.clone(), data_log_dir);
     let has_data = has_data(&target, arguments.replace)?;
     if has_data {
         target_folders.expect_unused()?;
@@ -93,8 +97,17 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Find
 
     let dry_run = arguments.dry_run;
     let data_dir = &data_dir;
-    let report =
-        Report { dry_run, has_data, data_dir, manifest, examined, database, left_out, moved };
+    let report = Report {
+        dry_run,
+        has_data,
+        is_snapshot_only: is_snapshot_only && manifest.is_none(),
+        data_dir,
+        manifest,
+        examined,
+        database,
+        left_out,
+        moved,
+    };
     match arguments.json {
         true => report.for_scripts(out)?,
         false => report.for_people(out)?,
@@ -121,6 +134,8 @@ struct Report<'a> {
     dry_run: bool,
     /// Whether there was data, which is replaced.
     has_data: bool,
+    /// Whether the source has neither a log nor anything else.
+    is_snapshot_only: bool,
     data_dir: &'a Path,
     manifest: Option<Manifest>,
     examined: Examined,
@@ -136,6 +151,7 @@ impl Report<'_> {
             "done": !self.dry_run,
             "replaces": self.has_data,
             "verified": self.manifest.is_some(),
+            "snapshot_only": self.is_snapshot_only,
             "zxid": Hex(self.examined.last_zxid),
             "last_time": self.examined.last_time.map(Instant),
             "znodes": self.database.tree().count(),
@@ -163,6 +179,11 @@ impl Report<'_> {
             None => out.line(format_args!(
                 "backup     a plain copy, without a manifest to check it against"
             ))?,
+        }
+        if self.is_snapshot_only {
+            out.line(format_args!(
+                "remark     one snapshot, and no log: what was written after it is not there"
+            ))?;
         }
         let of = self
             .examined
@@ -222,7 +243,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
         }
         let path = folder.join("version-2").join(&file.name);
         let altered = |what| CommandError::Altered { path: path.clone(), what };
-        let found = storage::sha256(&RealDisk, &path, &mut |bytes| progress.advance(bytes));
+        let found = storage::sha256(&ToolDisk, &path, &mut |bytes| progress.advance(bytes));
         match found {
             Ok((len, _)) if len != file.length => return Err(altered("its length differs")),
             Ok((_, sum)) if in_hex(&sum) != file.sha256 => {
@@ -237,7 +258,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
             Err(error) => return Err(error.into()),
         }
     }
-    for path in storage::logs_in(&RealDisk, &folder.join("version-2"))? {
+    for path in storage::logs_in(&ToolDisk, &folder.join("version-2"))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !manifest.files.iter().any(|file| file.name == name) {
             return Err(CommandError::Altered {

@@ -24,7 +24,7 @@ use super::words::{
 use crate::engine::digest;
 use crate::ensemble::wrong_digest;
 use crate::storage::{
-    self, Loaded, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, Writer, load_snapshot,
+    self, Loaded, Refused, Replay, SnapshotId, SnapshotOrigin, ToolDisk, Writer, load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -102,7 +102,6 @@ struct Counts {
     znodes: u64,
     ephemerals: u64,
     data_bytes: u64,
-    newest: i64,
     /// What the snapshot says.
     digest: Option<i64>,
     digest_zxid: Option<i64>,
@@ -139,7 +138,7 @@ fn read(
         failed: None,
     };
     let zxid = name_zxid(path).unwrap_or(0);
-    let loaded = load_snapshot(&RealDisk, path, zxid, &mut reading);
+    let loaded = load_snapshot(&ToolDisk, path, zxid, &mut reading);
     match (reading.failed, loaded) {
         (Some(error), _) => Err(error),
         (None, Ok(loaded)) => Ok((loaded, reading.counts)),
@@ -206,8 +205,6 @@ impl Replay for Reading<'_> {
         if self.is_summed {
             counts.sum = counts.sum.wrapping_add(digest::of_node(path, node));
         }
-        let stat = &node.stat;
-        counts.newest = counts.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
         let (open, nobody) = ([Acl::anyone(jute::perms::ALL)], [Acl::anyone(0)]);
         let acl = match self.acls.get(&node.acl) {
             Some(acl) => acl.as_slice(),

@@ -160,6 +160,29 @@ fn the_observer_with_the_newest_data_is_named_and_keeps_it() {
     assert!(text.contains("make server 5 a voter") && text.contains("Move no data away"), "{text}");
 }
 
+/// Voters that are silent may have it: they are started, and no list is changed for them.
+#[test]
+fn an_observer_with_the_newest_data_gets_no_vote_while_voters_are_silent() {
+    let before = |server: u8, epoch: i64| (server, Standing::Before(holding(epoch, 0)));
+    let told = |others: &[(u8, Standing)]| {
+        let others = others.iter().cloned().collect();
+        let (own, holding) = (1, holding(4, 0));
+        let round = Round { own, holding, voters: &[1, 2, 3], others: &others };
+        round.waits_for(true, "/data")
+    };
+    for (others, start) in [
+        (&[before(4, 5)][..], "Start servers 2 and 3"),
+        (&[before(4, 5), before(2, 4)], "Start server 3"),
+    ] {
+        let text = told(others);
+        assert!(text.contains("server 4, which does not vote, has newer data"), "{text}");
+        assert!(text.contains(start) && text.contains("Move no data away"), "{text}");
+        assert!(!text.contains("make"), "{text}");
+    }
+    let text = told(&[before(4, 5), before(2, 4), before(3, 4)]);
+    assert!(text.contains("make server 4 a voter") && !text.contains("Start"), "{text}");
+}
+
 /// What ZooKeeper went on with is older than what a member has.
 #[test]
 fn who_has_a_transaction_of_a_later_epoch_than_zookeeper_keeps_it() {

@@ -15,6 +15,7 @@ mod real;
 #[cfg(test)]
 pub(crate) mod sim;
 
+pub use owner::ToolDisk;
 pub use real::RealDisk;
 
 /// Bytes that a spare or a snapshot writes and syncs at a time: the log's sync queues behind them.
@@ -23,14 +24,18 @@ pub(crate) const SLICE: usize = 128 << 10;
 /// Folders and the files in them.
 ///
 /// Nothing here is durable by itself: a created, renamed or removed name is durable after
-/// [`Disk::sync_folder`], and the content of a file after [`DiskFile::sync_data`]. What root makes
-/// belongs to the owner of the folder that it is in.
+/// [`Disk::sync_folder`], and the content of a file after [`DiskFile::sync_data`].
 pub trait Disk: Debug + Send + Sync {
     /// Names of the files in `folder`, sorted; folders inside are left out.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
     /// Creates `folder` and what is missing above it, durably.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// The same for a folder that is to take the place of `replaced`, if that is there.
+    fn create_folder_for(&self, folder: &Path, _replaced: &Path) -> io::Result<()> {
+        self.create_folder(folder)
+    }
 
     /// Creates a file that must not exist yet, for reading and writing.
     fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;

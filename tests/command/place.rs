@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::{Ended, fine, image, java, object, own, run, text};
+use crate::show::snapshot_of;
 
 /// A directory whose logs are in a folder of their own, and its zoo.cfg.
 pub(crate) struct Split {
@@ -194,4 +195,53 @@ fn the_logs_of_a_zoo_cfg_are_shown() {
         fs::copy(split.logs.join("version-2/log.1"), &copy).expect("copied");
         fine(&["log", "verify", text(&copy)]);
     }
+}
+
+/// A server that was stopped says that a start from its last snapshot needs no log.
+#[test]
+fn a_data_dir_whose_last_snapshot_shows_all_is_whole_where_the_log_is_gone() {
+    let root = tempfile::tempdir().expect("a folder");
+    let whole = own(&root.path().join("data"), 4, 2);
+    snapshot_of(&whole, true);
+    let split = Split::of(whole);
+    let data = text(&split.data);
+    let says = |zxid: &str| {
+        let said = format!("{}\n{zxid}\n", split.logs.join("version-2").display());
+        fs::write(split.data.join("version-2/ferrokeeper.logged"), said).expect("written");
+    };
+    says("0x6");
+    // What is there is a part of the directory: a cut of one half would not last.
+    refused(&["data", "check", data], 3);
+    fs::remove_dir_all(&split.logs).expect("removed");
+    assert_eq!(object(&["data", "check", "--json", data])["last_zxid"], "0x6");
+    let (backup, made) = (root.path().join("backup"), root.path().join("made"));
+    fine(&["backup", data, text(&backup)]);
+    fine(&["restore", data, text(&made)]);
+    assert_eq!(object(&["data", "check", "--json", text(&made)])["last_zxid"], "0x6");
+    says("0x7");
+    refused(&["data", "check", data], 3);
+}
+
+/// As a server sends it over HTTP, and as it may be put in the place of a data directory.
+#[test]
+fn a_snapshot_that_is_the_only_file_can_be_said_to_be_all_and_is_restored() {
+    let root = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| root.path().join(name);
+    let (theirs, only) = (java(&at("theirs")), at("only"));
+    fs::create_dir_all(only.join("version-2")).expect("a folder");
+    fs::copy(theirs.join("version-2/snapshot.7"), only.join("version-2/snapshot.7"))
+        .expect("copied");
+    let (data, made, backup, again) = (text(&only), at("made"), at("backup"), at("again"));
+    for words in [&["data", "check", data][..], &["backup", data, text(&backup)]] {
+        let ended = refused(words, 3);
+        assert!(ended.err.contains(&format!("--log-dir {data}")), "{ended:?}");
+    }
+    let report = object(&["restore", "--json", data, text(&made)]);
+    assert_eq!((&report["zxid"], &report["snapshot_only"]), (&"0x7".into(), &true.into()));
+    let shown = fine(&["restore", data, text(&again), "--dry-run"]).out;
+    assert!(shown.contains("remark     one snapshot, and no log"), "{shown}");
+    // A backup of it has no log either, and its manifest says what belongs to it.
+    fine(&["backup", data, "--log-dir", data, text(&backup)]);
+    let report = object(&["restore", "--json", text(&backup), text(&again)]);
+    assert_eq!((&report["zxid"], &report["verified"]), (&"0x7".into(), &true.into()));
 }

@@ -223,7 +223,7 @@ fn a_znode_may_name_an_acl_that_only_the_log_has() {
 }
 
 /// A snapshot of the state that is in the directory.
-fn snapshot_of(dir: &Path, digest: bool) -> PathBuf {
+pub(crate) fn snapshot_of(dir: &Path, digest: bool) -> PathBuf {
     let options =
         DirectoryOptions { data_dir: dir.to_owned(), data_log_dir: dir.to_owned(), create: false };
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
@@ -300,46 +300,57 @@ fn the_digest_of_a_snapshot_of_zookeeper_is_told_and_summed() {
 fn a_name_that_does_not_fit_what_a_snapshot_holds_is_told_with_both_zxids() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = own(&root.path().join("data"), 9, 2);
-    let renamed = |from: &Path, name: &str| {
-        let to = root.path().join(name);
+    let (inside, outside) = (root.path().join("other/version-2"), root.path().join("downloads"));
+    for folder in [&inside, &outside] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    let renamed = |from: &Path, folder: &Path, name: &str| {
+        let to = folder.join(name);
         fs::copy(from, &to).expect("copied");
         text(&to).to_owned()
     };
-    let refused = |file: &str, what: &str| {
+    // Wherever else it is, nobody goes by its name, and its content is as valid as before.
+    let refused = |from: &Path, name: &str, what: &str, says: &str| {
+        let file = &renamed(from, &inside, name);
         let ended = run(&["snapshot", "verify", file]);
         assert_eq!((ended.code, ended.out), (1, format!("{file}: NOT VALID: [FK0823] {what}\n")));
         let [report] = run(&["snapshot", "verify", "--json", file]).json().try_into().expect("one");
         assert_eq!((&report["valid"], &report["id"]), (&false.into(), &"FK0823".into()));
         assert_eq!(report["problem"], what);
+        let file = &renamed(from, &outside, name);
+        let report = object(&["snapshot", "verify", "--json", file]);
+        assert_eq!((&report["valid"], &report["zxid"]), (&true.into(), &says.into()));
+        let remarks = report["remarks"].as_array().expect("a list").iter();
+        let remarks: Vec<&str> = remarks.filter_map(|remark| remark.as_str()).collect();
+        assert_eq!(remarks.join("; "), what);
+        let shown = fine(&["snapshot", "verify", file]).out;
+        assert!(remarks.iter().all(|it| shown.contains(&format!("remark: {it}"))), "{shown}");
     };
     // The zxids are 1 to 0xb.
     let ours = snapshot_of(&dir, true);
     for wrong in ["a", "c"] {
-        refused(
-            &renamed(&ours, &format!("snapshot.{wrong}")),
-            &format!(
-                "its name is 0x{wrong}, but its last zxid is 0xb; its name is 0x{wrong}, but its \
-                 digest is of 0xb"
-            ),
+        let what = format!(
+            "its name is 0x{wrong}, but its last zxid is 0xb; its name is 0x{wrong}, but its \
+             digest is of 0xb"
         );
+        refused(&ours, &format!("snapshot.{wrong}"), &what, "0xb");
     }
     // As it came over HTTP.
-    let report = object(&["snapshot", "verify", "--json", &renamed(&ours, "snapshot")]);
+    let report = object(&["snapshot", "verify", "--json", &renamed(&ours, &outside, "snapshot")]);
     assert_eq!((&report["zxid"], &report["holds_up_to"]), (&"0xb".into(), &"0xb".into()));
-    assert_eq!(report["digest"], report["sum"]);
+    assert_eq!((&report["digest"], &report["remarks"]), (&report["sum"], &serde_json::json!([])));
 
-    // Without a digest it does not say its zxid itself.
+    // Without a digest it does not say its zxid itself, and its znodes do not either: ours may be
+    // made of one of ZooKeeper's that was written while transactions went on.
     fs::remove_file(&ours).expect("removed");
     let bare = snapshot_of(&dir, false);
     fine(&["snapshot", "verify", text(&bare)]);
-    refused(
-        &renamed(&bare, "snapshot.a"),
-        "its name is 0xa, but its znodes show changes up to 0xb",
-    );
+    fine(&["snapshot", "verify", &renamed(&bare, &inside, "snapshot.a")]);
 
     // ZooKeeper's may hold more than its name says, and never less.
     let theirs = java(&root.path().join("java")).join("version-2/snapshot.7");
-    let report = object(&["snapshot", "verify", "--json", &renamed(&theirs, "snapshot.5")]);
+    let report =
+        object(&["snapshot", "verify", "--json", &renamed(&theirs, &inside, "snapshot.5")]);
     assert_eq!((&report["zxid"], &report["holds_up_to"]), (&"0x5".into(), &"0x7".into()));
-    refused(&renamed(&theirs, "snapshot.9"), "its name is 0x9, but its last zxid is 0x7");
+    refused(&theirs, "snapshot.9", "its name is 0x9, but its last zxid is 0x7", "0x7");
 }

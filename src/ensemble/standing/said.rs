@@ -205,15 +205,28 @@ impl Round<'_> {
         };
         let more = self.have_more().map(|its| (base(its.0), its.0));
         let (Base { epoch, zxid, .. }, server) = more.max()?;
-        let than = match self.heard().any(|its| its.0) {
-            true => "newer data than all voters",
+        let has = match self.heard().any(|its| its.0) {
+            true => "newer data than all voters that answer",
             false => "data",
         };
+        let its = format!(
+            "server {server}, which does not vote, has {has}, up to zxid {zxid:#x} of epoch \
+             {epoch}. No ensemble begins without it"
+        );
+        let unmounted = self.unmounted();
+        let (silent, are) = self.silent();
+        // Who is silent may have it as well: the lists stay as they are until all have said so.
+        if !silent.is_empty() {
+            let start = started(&silent);
+            return Some(format!(
+                "{its}; {silent} {are} not answer and may have it{unmounted}{start}. Move no data \
+                 away"
+            ));
+        }
         Some(format!(
-            "server {server}, which does not vote, has {than}, up to zxid {zxid:#x} of epoch \
-             {epoch}. No ensemble begins without it: make server {server} a voter in the lists of \
-             all servers, and restart them. Move no data away: a server that does not vote has \
-             only what was acknowledged, and no majority has that"
+            "{its}{unmounted}. If all voters have the data that they should have, make server \
+             {server} a voter in the lists of all servers, and restart them. Move no data away: a \
+             server that does not vote has only what was acknowledged, and no majority has that"
         ))
     }
 

@@ -1,15 +1,18 @@
 //! The disk of the operating system, through `std::fs`.
+//!
+//! What it makes belongs to whom this process runs as. A server gives nothing away, not even as
+//! root: in a container, it may have the right to give its files away and none to use them then.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::kept_descriptors::with_one;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp, owner};
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,32 +40,11 @@ impl Disk for RealDisk {
     }
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        if folder.is_dir() {
-            return Ok(());
-        }
-        if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            self.create_folder(parent)?;
-        }
-        match std::fs::create_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-            Err(error) => return Err(error),
-            Ok(()) => owner::give_folder(folder)?,
-        }
-        match folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.sync_folder(parent),
-            None => self.sync_folder(Path::new(".")),
-        }
+        create_folder(folder, &|folder| std::fs::create_dir(folder))
     }
 
     fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        if access == Access::Private {
-            options.mode(0o600);
-        }
-        let file = with_one(|| options.open(path))?;
-        owner::give_file(&file, path)?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile(create_file(path, access)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -101,38 +83,74 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let mut file = match options.clone().create_new(true).open(path) {
+        lock(path, note, create_file)
+    }
+}
+
+/// Creates `folder` and what is missing above it, durably, each with `make`.
+pub(super) fn create_folder(
+    folder: &Path,
+    make: &dyn Fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(above) = above {
+        create_folder(above, make)?;
+    }
+    match make(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+        made => made?,
+    }
+    RealDisk.sync_folder(above.unwrap_or_else(|| Path::new(".")))
+}
+
+/// Creates a file that must not exist yet.
+pub(super) fn create_file(path: &Path, access: Access) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    if access == Access::Private {
+        options.mode(0o600);
+    }
+    with_one(|| options.open(path))
+}
+
+/// Takes the lock file at `path`, which `make` creates if it is not there. What a link leads to is
+/// no lock file, and is not to be emptied.
+pub(super) fn lock(
+    path: &Path,
+    note: &str,
+    make: fn(&Path, Access) -> io::Result<File>,
+) -> io::Result<LockAttempt> {
+    let mut file = match make(path, Access::Shared) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut options = OpenOptions::new();
             // Never truncated at open: the note of the holder must survive a refused attempt.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                options.create(true).truncate(false).open(path)?
-            }
-            made => {
-                let file = made?;
-                owner::give_file(&file, path)?;
-                file
-            }
-        };
-        match file.try_lock() {
-            Ok(()) => {
-                file.set_len(0)?;
-                file.write_all(note.as_bytes())?;
-                Ok(LockAttempt::Taken(Box::new(RealLock { file })))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // The holder is told for the operator's sake; the refusal stands without it.
-                let _ = file.take(64).read_to_string(&mut holder);
-                Ok(LockAttempt::Held(holder.trim().to_owned()))
-            }
-            Err(TryLockError::Error(error)) => Err(error),
+            options.read(true).write(true).create(true).truncate(false);
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+            with_one(|| options.open(path))?
         }
+        made => made?,
+    };
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0)?;
+            file.write_all(note.as_bytes())?;
+            Ok(LockAttempt::Taken(Box::new(RealLock { file })))
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // The holder is told for the operator's sake; the refusal stands without it.
+            let _ = file.take(64).read_to_string(&mut holder);
+            Ok(LockAttempt::Held(holder.trim().to_owned()))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
 #[derive(Debug)]
-struct RealFile(File);
+pub(super) struct RealFile(pub(super) File);
 
 impl DiskFile for RealFile {
     fn size(&self) -> io::Result<u64> {
@@ -199,58 +217,21 @@ impl Drop for RealLock {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::chown;
-
     use super::*;
+    use crate::storage::disk::ToolDisk;
 
-    /// Whose a file or a folder is, by the numbers of the user and the group.
-    fn owner(path: &Path) -> (u32, u32) {
-        let its = std::fs::symlink_metadata(path).expect("it is there");
-        (its.uid(), its.gid())
-    }
-
-    /// A server that is not root must be able to use what a tool has made as root.
+    /// Root would empty a file that whoever owns the folder cannot write.
     #[test]
-    fn what_root_makes_in_a_folder_of_another_user_is_that_users() {
+    fn what_a_link_leads_to_is_no_lock_and_keeps_its_content() {
         let root = tempfile::tempdir().expect("a folder");
-        let data = root.path().join("data");
-        std::fs::create_dir(&data).expect("a folder");
-        if rustix::process::geteuid().is_root() {
-            chown(&data, Some(4711), Some(4712)).expect("root may");
-        }
-        // Who is not root keeps what it makes, which is in its own folder here.
-        let theirs = owner(&data);
-        let folder = data.join("a/version-2");
-        RealDisk.create_folder(&folder).expect("folders");
-        RealDisk.create(&folder.join("log.1"), Access::Shared).expect("a file");
-        RealDisk.create(&folder.join("session.key"), Access::Private).expect("a file");
-        RealDisk.lock(&folder.join("lock"), "").expect("a lock");
-        for name in ["a", "a/version-2"] {
-            assert_eq!(owner(&data.join(name)), theirs, "{name}");
-        }
-        for name in ["log.1", "session.key", "lock"] {
-            assert_eq!(owner(&folder.join(name)), theirs, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_is_there_keeps_its_owner() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let root = tempfile::tempdir().expect("a folder");
-        let path = root.path().join("lock");
-        std::fs::write(&path, "").expect("a file");
-        chown(root.path(), Some(4711), Some(4712)).expect("root may");
-        RealDisk.lock(&path, "").expect("a lock");
-        RealDisk.create_folder(root.path()).expect("it is there");
-        RealDisk.open_for_write(&path).expect("opens");
-        assert_eq!(owner(&path), (0, 0));
-        // A link leads to a file that somebody else made.
-        let link = root.path().join("link");
+        let (path, link) = (root.path().join("theirs"), root.path().join("lock"));
         std::os::unix::fs::symlink(&path, &link).expect("a link");
-        RealDisk.lock(&link, "").expect("a lock");
-        assert_eq!(owner(&path), (0, 0));
+        RealDisk.lock(&link, "pid 1").expect_err("it leads nowhere");
+        assert!(!path.exists(), "nothing is made where it leads");
+        std::fs::write(&path, "what they have").expect("a file");
+        RealDisk.lock(&link, "pid 1").expect_err("it is a link");
+        ToolDisk.lock(&link, "pid 1").expect_err("it is a link");
+        assert_eq!(std::fs::read_to_string(&path).expect("reads"), "what they have");
     }
 
     #[test]

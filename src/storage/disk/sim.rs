@@ -81,6 +81,8 @@ struct State {
     lies: Lies,
     syncs: u64,
     writes: u64,
+    /// Bytes, in whole sectors, that the greatest sync of content had to write.
+    most_synced: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -196,6 +198,11 @@ impl SimDisk {
     pub(crate) fn writes_and_syncs(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.writes, state.syncs)
+    }
+
+    /// Bytes, in whole sectors, that one sync of content had to write at most.
+    pub(crate) fn most_synced(&self) -> usize {
+        self.state.lock().most_synced
     }
 
     /// The process dies but not the machine: nothing is lost, nothing becomes durable.
@@ -631,6 +638,8 @@ impl DiskFile for SimHandle {
             self.disk.goes_on.wait(&mut state);
         }
         state.syncs += 1;
+        let dirty = state.file(self.id)?.dirty.len() * SECTOR;
+        state.most_synced = state.most_synced.max(dirty);
         if let Err(error) = state.change() {
             if !state.powerless {
                 state.file(self.id)?.fail_to_sync();

@@ -19,7 +19,7 @@ use crate::storage::log::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::log::segments::readable_segments;
 use crate::storage::log::unsynced::is_unsynced;
 use crate::storage::replay::{Nothing, SnapshotId, SnapshotOrigin};
-use crate::storage::snapshot::reader::Loaded;
+use crate::storage::snapshot::reader::{self, Loaded};
 
 /// What a server keeps beside its snapshots; not before its first one.
 const KEPT: [&str; 4] =
@@ -137,6 +137,21 @@ pub(crate) fn refuse_lost(directory: &DataDirectory, shown: i64) -> Result<(), S
         shown,
         way_out: of_no_log(directory),
     })
+}
+
+/// Whether the newest snapshot shows all that the log held, as a server said when it was stopped: a
+/// start goes on from it where the log is gone.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn needs_no_log(directory: &DataDirectory) -> Result<bool, StorageError> {
+    let Some((_, Some(needed))) = logged::said(directory)? else { return Ok(false) };
+    for (zxid, path) in directory.snapshot_files()? {
+        if reader::looks_whole(directory.disk().as_ref(), &path)? {
+            return Ok(zxid >= needed);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the logs of the directory hold every transaction that ever was.

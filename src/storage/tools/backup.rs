@@ -144,7 +144,8 @@ impl Target {
     fn begin(&self) -> Result<(), StorageError> {
         for folder in self.folders() {
             let staging = staging(folder);
-            self.disk.create_folder(&staging).during("create the folder", &staging)?;
+            let made = self.disk.create_folder_for(&staging, &folder.join("version-2"));
+            made.during("create the folder", &staging)?;
             for name in self.disk.list(&staging).during("list", &staging)? {
                 let path = staging.join(name);
                 self.disk.remove(&path).during("remove", &path)?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::storage::compression::Compression;
-use crate::storage::disk::{Access, DiskFile, read_exact_at};
+use crate::storage::disk::{Access, DiskFile, SLICE, read_exact_at};
 use crate::storage::error::{During, StorageError};
 use crate::storage::files::atomic_file::remove_if_there;
 use crate::storage::files::directory::DataDirectory;
@@ -80,6 +80,8 @@ pub struct ReceivedSnapshot {
     temporary: PathBuf,
     file: Box<dyn DiskFile>,
     offset: u64,
+    /// Of that, what is not synced yet; under a slice between calls.
+    unsynced: usize,
     /// The entry that it shows, once it was checked.
     shows: Option<u64>,
     installed: bool,
@@ -103,18 +105,29 @@ impl ReceivedSnapshot {
         let disk = directory.disk().as_ref();
         remove_if_there(disk, &temporary)?;
         let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
-        let (offset, shows, installed) = (0, None, false);
-        Ok(Self { directory, zxid, path, temporary, file, offset, shows, installed })
+        let (offset, unsynced, shows, installed) = (0, 0, None, false);
+        Ok(Self { directory, zxid, path, temporary, file, offset, unsynced, shows, installed })
     }
 
-    /// Adds what follows.
+    /// Adds what follows. Each slice is synced at once: one sync of the whole file would have the
+    /// log's wait behind it. To be asked where nobody waits.
     ///
     /// # Errors
     /// When the disk refuses; the snapshot is to be dropped then.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
         self.shows = None;
-        self.file.write_all_at(bytes, self.offset).during("write", &self.temporary)?;
-        self.offset = self.offset.saturating_add(bytes.len() as u64);
+        while !bytes.is_empty() {
+            let room = SLICE.saturating_sub(self.unsynced);
+            let (piece, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+            self.file.write_all_at(piece, self.offset).during("write", &self.temporary)?;
+            self.offset = self.offset.saturating_add(piece.len() as u64);
+            self.unsynced = self.unsynced.saturating_add(piece.len());
+            if self.unsynced >= SLICE {
+                self.file.sync_data().during("sync", &self.temporary)?;
+                self.unsynced = 0;
+            }
+            bytes = rest;
+        }
         Ok(())
     }
 
@@ -338,4 +351,28 @@ fn lacks_index(
     let end = reader.offset();
     let is_end = judge(reader.window(), end, begin.zxid).during("read", &path)? == Tail::Clean;
     Ok(is_end && after == segments.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::fixture::Fixture;
+    use crate::storage::log::txn_log::LogOptions;
+
+    /// A sync of many megabytes looks like a disk that hangs, and the log's sync waits behind it.
+    #[test]
+    fn no_sync_of_a_snapshot_that_comes_covers_more_than_a_slice() {
+        let fixture = Fixture::new(LogOptions::new(0, true));
+        let directory = Arc::new(fixture.open());
+        let mut received =
+            ReceivedSnapshot::create(directory, 1, Compression::None).expect("begins");
+        // Pieces as peers send them, without a limit of their pace and with one.
+        for len in [256 << 10, 256 << 10, 50_000, 50_000, 50_000, 3 << 20, 1] {
+            received.write(&vec![7; len]).expect("writes");
+        }
+        assert_eq!(received.size(), (512 << 10) + 150_000 + (3 << 20) + 1);
+        received.install().expect("installed");
+        let most = fixture.disk.most_synced();
+        assert!(most <= SLICE, "{most} bytes by one sync");
+    }
 }

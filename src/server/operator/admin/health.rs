@@ -138,4 +138,59 @@ mod tests {
         server.others.lacks_vote.store(true, Ordering::Relaxed);
         assert!(reason().is_some_and(|it| it.contains("does not vote yet")));
     }
+
+    /// Every reason that does not come from elsewhere.
+    fn all_reasons(server: &Server) -> Vec<String> {
+        let mut reasons = vec![NOT_AUDITED.to_owned()];
+        let mut tell = || reasons.extend(not_ready(server).map(Cow::into_owned));
+        server.role.set(Role::Reading);
+        tell();
+        server.role.set(Role::ReadOnly);
+        tell();
+        server.role.set(Role::Observer);
+        server.others.lacks_vote.store(true, Ordering::Relaxed);
+        tell();
+        server.role.set(Role::None);
+        *server.others.waits_for.lock() = Some("start server 2".to_owned());
+        tell();
+        server.others.voters.store(3, Ordering::Relaxed);
+        for no_role in [
+            NoRole::NoLeader,
+            NoRole::TooOld { ms: 700, behind: 1200 },
+            NoRole::TooOld { ms: 700, behind: 0 },
+            NoRole::WrongTree,
+            NoRole::TreeInDoubt,
+        ] {
+            *server.others.no_role.lock() = no_role;
+            tell();
+        }
+        reasons
+    }
+
+    /// Who looks for what the server says finds it, and nothing that it no longer says.
+    #[test]
+    fn the_reasons_that_operators_read_about_are_those_that_it_gives() {
+        let read = |name: &str| {
+            let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+            std::fs::read_to_string(docs.join(name)).expect("reads")
+        };
+        let part = |text: &str, from: &str, to: &str| {
+            let (_, text) = text.split_once(from).expect("it begins");
+            text.split_once(to).expect("it ends").0.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let (_dir, server) = without_orderer("");
+        let reasons = all_reasons(&server);
+        assert_eq!(reasons.len(), 10);
+        let runbook = part(&read("runbooks.md"), "\n### ServerIsNotReady\n", "\n### ");
+        let todo = part(&runbook, "**What to do.**", "**What not to do.**");
+        let quoted: Vec<&str> = todo.split('"').skip(1).step_by(2).collect();
+        for reason in &reasons {
+            assert!(quoted.iter().any(|quote| reason.contains(quote)), "{reason}");
+        }
+        for quote in quoted {
+            assert!(reasons.iter().any(|reason| reason.contains(quote)), "{quote}");
+        }
+        let damage = read("operations/damage.md");
+        assert_eq!(part(&damage, "\"reason\" : \"", "\"\n"), NO_VOTE);
+    }
 }
