@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::server::{Process, Server, open};
 use super::world::{Checked, World};
 use super::*;
-use crate::storage::StorageError;
+use crate::storage::{MOVE_ASIDE, StorageError};
 
 /// What somebody is told to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,17 +29,17 @@ const LOST: [&str; 1] = ["is lost for good, stop server"];
 const OF_NOBODY: [&str; 2] =
     ["are lost for good, stop server", "theirs holds what is needed, stop server"];
 const LEAVES_ITSELF: &str = "stop this server, run `ferrokeeper data leave`";
-const MOVES: &str = "move `version-2`";
 const MAY_BEGIN: &str = "set db.autocreate=true";
 /// No words of a line here: the connections that say FK0447 are not simulated.
 const NONE_SERVES: &str = "FK0447";
 const MARKER: &str = "initialize`";
 
 /// All words that ask for something: if no server ever says them, a server says it in others, which
-/// nobody heeds.
+/// nobody heeds. [`MOVE_ASIDE`] is none of them: it is said only beside a majority that has what was
+/// acknowledged, and whoever has other data than such an ensemble is refused here and ends.
 pub(super) fn all_words() -> BTreeSet<&'static str> {
     let several = LOST.into_iter().chain(OF_NOBODY);
-    let one = [LEAVES_ITSELF, MOVES, MAY_BEGIN, MARKER];
+    let one = [LEAVES_ITSELF, MAY_BEGIN, MARKER];
     FOUNDER.into_iter().chain(several).chain(one).collect()
 }
 
@@ -144,9 +144,9 @@ impl World {
             let is_asked = line.contains(LEAVES_ITSELF) && !is_there && !its.has_begun;
             return is_asked.then_some((LEAVES_ITSELF, Action::Leave(vec![at])));
         }
-        if line.contains(MOVES) {
+        if line.contains(MOVE_ASIDE) {
             let server = number_behind(line, "stop server ");
-            return server.map(|server| (MOVES, Action::Empty(server)));
+            return server.map(|server| (MOVE_ASIDE, Action::Empty(server)));
         }
         let blank = |at: &usize| {
             let server = &self.servers[*at];
