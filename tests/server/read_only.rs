@@ -260,11 +260,13 @@ fn a_member_alone_is_read_and_comes_back_without_a_watch_lost() {
 /// Java's client leaves a read-only server only for one that says so.
 #[test]
 fn a_server_with_the_setting_or_with_the_word_in_its_list_says_that_it_takes_writes() {
-    let settings = ["readonlymode.enabled=true", "4lw.commands.whitelist=isro", ""];
+    // The tests ask by the other two.
+    let listed = "4lw.commands.whitelist=ruok,srvr";
+    let settings = [format!("{listed}\n{ENABLED}"), format!("{listed},isro"), listed.to_owned()];
     let mut servers = prepare(3, "");
     for (server, setting) in servers.iter().zip(settings) {
         let config = fs::read_to_string(server.config()).expect("zoo.cfg");
-        let config = config.replace("4lw.commands.whitelist=*", setting);
+        let config = config.replace("4lw.commands.whitelist=*", &setting);
         fs::write(server.config(), config).expect("zoo.cfg");
     }
     servers.iter_mut().for_each(Server::run);
