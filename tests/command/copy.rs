@@ -221,8 +221,13 @@ fn what_root_writes_in_the_folder_of_the_servers_user_is_that_users() {
     fine(&["restore", text(&backup), text(&made)]);
     fine(&["restore", text(&backup), text(&made), "--replace", "--to-zxid", "0xa"]);
     fine(&["data", "truncate", text(&made), "--to-zxid", "0x9"]);
-    // What a server writes: the lock, a snapshot, logs.
+    // What a server of that user has written: the lock, a snapshot, logs.
     own(&served, 9, 2);
+    if is_root {
+        for (path, ..) in owners(&served) {
+            chown(&path, Some(4711), Some(4712)).expect("root may");
+        }
+    }
     fine(&["data", "seal", text(&served)]);
     for folder in [backup, made, served] {
         let owners = owners(&folder);

@@ -35,8 +35,8 @@ const NONE_SERVES: &str = "FK0447";
 const MARKER: &str = "initialize`";
 
 /// All words that ask for something: if no server ever says them, a server says it in others, which
-/// nobody heeds. [`MOVE_ASIDE`] is none of them: it is said only beside a majority that has what was
-/// acknowledged, and whoever has other data than such an ensemble is refused here and ends.
+/// nobody heeds. [`MOVE_ASIDE`] is none of them: it is said only beside a majority that has what
+/// was acknowledged, and whoever has other data than such an ensemble is refused here and ends.
 pub(super) fn all_words() -> BTreeSet<&'static str> {
     let several = LOST.into_iter().chain(OF_NOBODY);
     let one = [LEAVES_ITSELF, MAY_BEGIN, MARKER];

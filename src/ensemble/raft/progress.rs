@@ -102,8 +102,8 @@ impl Consensus {
         raft.prs().iter().filter_map(takes).min()
     }
 
-    /// Whether it is known what the others still take: only a leader's log is taken, and it hears at
-    /// the beginning of its term what each of those that are there has.
+    /// Whether it is known what the others still take: only a leader's log is taken, and it hears
+    /// at the beginning of its term what each of those that are there has.
     pub(super) fn knows_what_is_wanted(&self, is_leading: bool) -> bool {
         let raft = &self.node.raft;
         let is_unheard = |(id, progress): (&u64, &raft::Progress)| {
