@@ -76,7 +76,10 @@ public final class ReadOnly {
 
     private static void ask(String what) throws Exception {
         System.out.println(what);
-        System.in.read();
+        int read;
+        do {
+            read = System.in.read();
+        } while (read != '\n' && read != -1);
     }
 
     private static ZooKeeper connected(String hosts) throws Exception {
