@@ -9,7 +9,7 @@ use jute::protocol::{Request, SyncRequest};
 
 use super::reaper::Reaper;
 use super::restoring::Restoring;
-use super::upkeep::{Purges, Wanted};
+use super::upkeep::Purges;
 use crate::engine::decide::expiry::ExpiryPlace;
 use crate::engine::decide::request::{Chore, Work};
 use crate::engine::decide::sequencer::Sequencer;
@@ -233,12 +233,15 @@ fn snapshot(
         snapshots.begin(&replica, standalone.log(), now);
     }
     let goes_on = advance(server, snapshots, standalone.has_more(), next_step);
-    let is_done = snapshots.take_done().is_some();
-    if is_done {
+    purges.take_ended();
+    if snapshots.take_done().is_some() {
         took_snapshot(server, snapshots.last_duration_ms());
+        purges.begin(server, None);
     }
-    let occasion = (is_done, standalone.has_short_disk());
-    purges.turn(server, now, occasion, || Wanted { from: None, is_known: true });
+    if purges.take_missed() {
+        purges.begin(server, None);
+    }
+    purges.begin_due(server, now);
     if goes_on {
         return Duration::ZERO;
     }

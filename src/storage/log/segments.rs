@@ -79,7 +79,7 @@ pub(super) fn drop_before_gap(
 }
 
 /// Whether a segment, which begins at this entry or before it, has it in its place.
-pub(crate) fn holds(
+fn holds(
     directory: &DataDirectory,
     begin: SegmentBegin,
     entry: SegmentBegin,
@@ -98,7 +98,7 @@ pub(crate) fn holds(
 
 /// Whether the records of a segment are those up to `end` and no others: else its place in the log
 /// is not certain.
-pub(crate) fn ends_before(
+fn ends_before(
     directory: &DataDirectory,
     begin: SegmentBegin,
     end: u64,
