@@ -21,7 +21,6 @@ mod keys;
 mod logs;
 mod members;
 mod ports;
-mod properties;
 mod quorum;
 mod server_line;
 mod sessions;
@@ -60,10 +59,10 @@ pub use whitelist::FourLetterWords;
 use environment::Environment;
 use error::Found;
 use fields::Defaults;
-use properties::Property;
 use settings::{Entry, SetIn, Settings};
 
 use crate::message::MessageId;
+use crate::properties::{self, Property};
 
 /// A configuration, and what to log about how it came to be.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,15 @@
 //! A `server.N` line, and what a standalone server takes from the only one.
 //!
-//! Owns the form `host:port:port[:role][;[host:]port]` and the rules by which ZooKeeper joins such
-//! a line with `clientPort` and `myid`. Never contacts the servers it names.
+//! Owns the rules by which ZooKeeper joins such a line with `clientPort` and `myid`; its form is
+//! that of a list of servers. Never contacts the servers it names.
 
 use std::path::Path;
 
 use super::settings::Settings;
 use super::value::{bad_value, resolve};
 use super::{ConfigError, Ensemble, ListenAddress, Note};
+use crate::list::Role;
+use crate::list::line::{self, Addresses};
 use crate::message::MessageId;
 
 pub(super) const FORM: &str =
@@ -122,43 +124,16 @@ pub(super) struct ServerLine {
 
 impl ServerLine {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (servers, client) = match text.split_once(';') {
-            Some((servers, client)) => (servers, Some(client_address(client)?)),
-            None => (text, None),
+        let line = line::ServerLine::parse(text, Addresses::First).ok()?;
+        let client = match line.client {
+            Some((Some(host), port)) => Some(ListenAddress { address: resolve(host)?, port }),
+            Some((None, port)) => Some(ListenAddress { address: None, port }),
+            None => None,
         };
-        let mut observer = false;
-        let mut addresses = Vec::new();
-        for server in servers.split('|') {
-            let (host, ports) = split_host(server)?;
-            let mut ports = ports.split(':');
-            let quorum: u16 = ports.next()?.parse().ok()?;
-            let election: u16 = ports.next()?.parse().ok()?;
-            observer = match ports.next().map(str::to_lowercase).as_deref() {
-                None | Some("participant") => false,
-                Some("observer") => true,
-                Some(_) => return None,
-            };
-            if quorum == election || ports.next().is_some() {
-                return None;
-            }
-            addresses.push((host.to_owned(), quorum, election));
-        }
-        Some(Self { addresses, observer, client })
-    }
-}
-
-fn client_address(text: &str) -> Option<ListenAddress> {
-    if let Ok(port) = text.parse() {
-        return Some(ListenAddress { address: None, port });
-    }
-    let (host, port) = split_host(text)?;
-    Some(ListenAddress { address: resolve(host)?, port: port.parse().ok()? })
-}
-
-/// Host, IPv6 in brackets, and what follows its colon.
-fn split_host(text: &str) -> Option<(&str, &str)> {
-    match text.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once("]:"),
-        None => text.split_once(':'),
+        let addresses = line.addresses.into_iter();
+        let addresses = addresses
+            .map(|address| (address.host.to_owned(), address.quorum_port, address.election_port));
+        let observer = line.role == Role::Observer;
+        Some(Self { addresses: addresses.collect(), observer, client })
     }
 }

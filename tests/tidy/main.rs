@@ -15,11 +15,13 @@ const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
 /// The parts of the server, and which others each may use. All may use [`BY_ALL`].
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("message", &[]),
     (BY_ALL, &[]),
     ("old_name", &["message"]),
-    ("config", &["message"]),
+    ("properties", &[]),
+    ("list", &["properties"]),
+    ("config", &["list", "message", "properties"]),
     ("logging", &["message", "old_name"]),
     ("engine", &[]),
     ("storage", &["message", "old_name"]),

@@ -4,32 +4,47 @@
 //! separators, escapes, continuation lines. Never knows what a key means, and never drops a
 //! duplicate: which one counts is decided by whoever merges the sources.
 
+use std::ops::Range;
+
 /// One logical line with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Property {
+pub(crate) struct Property {
     /// Line on which the logical line begins, from 1.
-    pub(super) line: usize,
-    pub(super) key: String,
-    pub(super) value: String,
+    pub(crate) line: usize,
+    pub(crate) key: String,
+    pub(crate) value: String,
+    /// Where the logical line stands in the file: whole lines, with the end of the last one.
+    pub(crate) bytes: Range<usize>,
 }
 
 /// A `\u` that is not followed by four hexadecimal digits; Java refuses the file too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MalformedEscape {
+pub(crate) struct MalformedEscape {
     /// Line on which the logical line begins, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
 }
 
 /// All properties of a file in its order, duplicates included.
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Property>, MalformedEscape> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Property>, MalformedEscape> {
     let mut lines = LogicalLines { rest: bytes, line: 1 };
     let mut properties = Vec::new();
-    while let Some((line, text)) = lines.next_line() {
+    while let Some(LogicalLine { line, length, text }) = lines.next_line() {
         let (key, value) = split(&text);
         let unescape = |part| unescape(part).ok_or(MalformedEscape { line });
-        properties.push(Property { line, key: unescape(key)?, value: unescape(value)? });
+        let (key, value) = (unescape(key)?, unescape(value)?);
+        let end = bytes.len() - lines.rest.len();
+        properties.push(Property { line, key, value, bytes: end - length..end });
     }
     Ok(properties)
+}
+
+struct LogicalLine {
+    /// Line on which it begins, from 1.
+    line: usize,
+    /// Bytes of the file, with the end of its last line.
+    length: usize,
+    /// Continuations joined.
+    text: Vec<u8>,
 }
 
 struct LogicalLines<'a> {
@@ -39,15 +54,15 @@ struct LogicalLines<'a> {
 }
 
 impl<'a> LogicalLines<'a> {
-    /// The next line that is neither blank nor a comment, continuations joined.
-    fn next_line(&mut self) -> Option<(usize, Vec<u8>)> {
-        let mut joined = Vec::new();
-        let mut first = self.line;
+    /// The next line that is neither blank nor a comment.
+    fn next_line(&mut self) -> Option<LogicalLine> {
+        let mut joined = LogicalLine { line: self.line, length: 0, text: Vec::new() };
         loop {
-            let continues = !joined.is_empty();
+            let continues = !joined.text.is_empty();
+            let before = self.rest.len();
             let (number, natural) = match self.natural_line() {
                 Some(natural) => natural,
-                None if continues => return Some((first, joined)),
+                None if continues => return Some(joined),
                 None => return None,
             };
             let text = skip_blanks(natural);
@@ -56,16 +71,17 @@ impl<'a> LogicalLines<'a> {
                 if text.is_empty() || matches!(text[0], b'#' | b'!') {
                     continue;
                 }
-                first = number;
+                (joined.line, joined.length) = (number, 0);
             }
+            joined.length += before - self.rest.len();
             let backslashes = text.iter().rev().take_while(|&&byte| byte == b'\\').count();
             if backslashes % 2 == 0 {
-                joined.extend_from_slice(text);
-                return Some((first, joined));
+                joined.text.extend_from_slice(text);
+                return Some(joined);
             }
-            joined.extend_from_slice(&text[..text.len() - 1]);
+            joined.text.extend_from_slice(&text[..text.len() - 1]);
             if self.rest.is_empty() {
-                return Some((first, joined));
+                return Some(joined);
             }
         }
     }
@@ -186,6 +202,14 @@ mod tests {
         let expected = [(4, "a", "1"), (6, "b", "2 3\\"), (8, "c", ""), (10, "d", "4")];
         let expected = expected.map(|(line, key, value)| (line, key.into(), value.into()));
         assert_eq!(properties(text), expected);
+    }
+
+    #[test]
+    fn a_property_knows_its_bytes() {
+        let text = b"# c\n\\\n a=1 \\\r\n\t 2\r\n\nb\r! d\nc=\\";
+        let found = parse(text).expect("no malformed escape");
+        let bytes: Vec<&[u8]> = found.iter().map(|found| &text[found.bytes.clone()]).collect();
+        assert_eq!(bytes, [&b" a=1 \\\r\n\t 2\r\n"[..], b"b\r", b"c=\\"]);
     }
 
     #[test]
