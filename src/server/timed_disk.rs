@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::storage::{Access, Disk, DiskFile, LockAttempt, Stamp};
+use crate::storage::{Access, Disk, DiskFile, LockAttempt};
 
 /// When each write or sync began that has not returned: at most one for each thread.
 #[derive(Debug, Default)]
@@ -110,10 +110,6 @@ impl DiskFile for TimedFile {
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         self.file.is_at(path)
-    }
-
-    fn stamp(&self) -> io::Result<Stamp> {
-        self.file.stamp()
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
