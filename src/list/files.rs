@@ -111,7 +111,10 @@ fn end_last_line(text: &mut Vec<u8>, end: &str) {
     let last = text.strip_suffix(b"\n").unwrap_or(text);
     let last = last.strip_suffix(b"\r").unwrap_or(last);
     if last.ends_with(b"\\") {
-        // It may go on in the next line.
+        // It may go on in the next line. "\n" behind "\r" would be the end of the same one.
+        if text.ends_with(b"\r") {
+            text.push(b'\n');
+        }
         text.extend_from_slice(end.as_bytes());
     }
 }

@@ -92,6 +92,7 @@ fn a_file_that_is_named_is_replaced_where_it_stands() {
         // A last line that would go on in what follows.
         ("a=1\\", format!("a=1\\\n\n{line}")),
         ("a=1\\\n", format!("a=1\\\n\n{line}")),
+        ("a=1\\\r", format!("a=1\\\r\n\n{line}")),
         ("\\\nserver.1=a:1:2\n# x\n", format!("\\\n# x\n{line}")),
     ] {
         assert_eq!(edited(before, false), after, "{before:?}");
@@ -119,17 +120,19 @@ proptest! {
     #[test]
     fn nothing_else_of_zoo_cfg_changes(
         lines in prop::collection::vec(
-            prop_oneof![
-                "[a-z#!\\\\ =:\u{e9}]{0,8}",
-                "(server\\.1|clientPortX?|group|peerType|dynamicConfigFile)[ =:][a-z\\\\]{0,3}",
-            ],
+            (
+                prop_oneof![
+                    "[a-z#!\\\\ =:\u{e9}]{0,8}",
+                    "(server\\.1|clientPortX?|group|peerType|dynamicConfigFile)[ =:][a-z\\\\]{0,3}",
+                ],
+                prop_oneof![Just("\n"), Just("\r\n"), Just("\r"), Just("")],
+            ),
             0..8,
         ),
-        end in prop_oneof![Just("\n"), Just("\r\n"), Just("\r")],
         name in "[ -~\u{e9}\u{1f600}]{1,8}",
         has_client_address in any::<bool>(),
     ) {
-        let before = lines.join(end);
+        let before: String = lines.iter().flat_map(|(line, end)| [line.as_str(), end]).collect();
         let Ok(_) = properties::parse(before.as_bytes()) else { return Ok(()) };
         let after = edited_zoo_cfg(before.as_bytes(), &name, has_client_address).expect("edited");
         let goes = |key: &str| {
