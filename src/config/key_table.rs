@@ -111,7 +111,7 @@ pub const KEYS: &[Section] = &[
         property("4lw.commands.whitelist", Text, Works, "Four-letter words that are answered, `*` means all; `srvr` always is."),
         in_file("localSessionsEnabled", Bool, Works, "New sessions exist only on the server that opened them; no effect on a standalone server, as in ZooKeeper.").flag(false),
         in_file("localSessionsUpgradingEnabled", Bool, Works, "A local session becomes a global one with its first ephemeral znode.").flag(false),
-        bare("readonlymode.enabled", Text, Works, "In an ensemble, `true` lets a server that has lost its leader serve clients that accept a read-only server; `isro` is answered with it, as in ZooKeeper. Unlike there, `localSessionsEnabled` is not needed."),
+        bare("readonlymode.enabled", Text, Works, "In an ensemble, `true` lets a server that has lost its leader serve clients that accept a read-only server; with it, `isro` is always allowed, as in ZooKeeper. Unlike there, `localSessionsEnabled` is not needed."),
         property("enableEagerACLCheck", Text, Meaningless, "ACLs are checked once, where the order of changes is decided."),
         property("watchManagerName", Text, Meaningless, "There is a single table for all kinds of watches."),
         property("watcherCleanThreadsNum", Text, Meaningless, WATCHES),

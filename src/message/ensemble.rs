@@ -278,7 +278,7 @@ FK0482 READ_TOO_OLD
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, raise it, one server at a time: reads may then be older by as much."
 
 FK0483 READ_ONLY
-"This server has had no leader for two seconds, or for a tick if that is longer, and serves only clients that accept a read-only server (`readonlymode.enabled`); or it hears of a leader again and ends that. Each is a line."
+"This server has had no leader for two seconds, or for a tick if that is longer, and serves only clients that accept a read-only server (`readonlymode.enabled`); or it hears of a leader again and leaves read-only mode. Each change is logged once."
 "Clients that accept a read-only server read what this server has applied, which is final and may be old; they get error -119 for a write or a sync. All others are disconnected until there is a leader. When it ends, read-only clients reconnect, with their watches. Nothing is lost."
 "Start the servers that are missing, or check whether the servers can reach each other (FK0431): without a majority nothing can be written."
 

@@ -110,11 +110,11 @@ FK0821 ID_GARBLED
 FK0823 SNAPSHOT_MISNAMED
 "The zxid in the name of a snapshot does not fit what the file holds."
 "A start goes by the name: from this file it would leave out transactions, or apply some a second time. Nothing was changed."
-"If the file was renamed, give it back its name: `snapshot.` with the digits of the zxid that it says itself. Otherwise use another snapshot."
+"If the file was renamed, rename it to `snapshot.` followed by the zxid that the file itself states, in hexadecimal. Otherwise use another snapshot."
 
 FK0824 LOG_FOLDER_UNCLEAR
 "A tool was given only a `dataDir` whose log is in another folder, or a zoo.cfg and `--log-dir` as well."
-"Nothing was done: half of a directory looks like one that is damaged or lacks its last transactions."
+"Nothing was done: half of the data looks like a directory that is damaged or lacks its last transactions."
 "Give the zoo.cfg and nothing else: it names both folders. Without one, give `dataDir` and `--log-dir`; if a snapshot is really all that there is, `--log-dir` may name the same folder. Where a tool has no `--log-dir` for the folder, as for the backup of a `restore`, write a zoo.cfg that names both."
 
 }

@@ -141,8 +141,142 @@ mod tests {
     use crate::storage::sim::SimDisk;
 
     fn until(is_so: impl Fn() -> bool) {
+        let began = Instant::now();
         while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it never is so");
             thread::yield_now();
+        }
+    }
+
+    /// Says of each thing that it is asked whether it is known to be at it.
+    #[derive(Clone, Debug, Default)]
+    struct Witness {
+        unfinished: Arc<UnfinishedWrites>,
+        said: Arc<Mutex<Vec<(&'static str, bool)>>>,
+    }
+
+    impl Witness {
+        fn say(&self, what: &'static str) -> io::Result<()> {
+            self.said.lock().push((what, self.unfinished.oldest().is_some()));
+            Ok(())
+        }
+
+        fn file(&self) -> io::Result<Box<dyn DiskFile>> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    impl Disk for Witness {
+        fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+            self.say("list").map(|()| Vec::new())
+        }
+
+        fn create_folder(&self, _: &Path) -> io::Result<()> {
+            self.say("create_folder")
+        }
+
+        fn create(&self, _: &Path, _: Access) -> io::Result<Box<dyn DiskFile>> {
+            self.say("create").and_then(|()| self.file())
+        }
+
+        fn open(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
+            self.say("open").and_then(|()| self.file())
+        }
+
+        fn open_for_write(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
+            self.file()
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            self.say("rename")
+        }
+
+        fn exchange(&self, _: &Path, _: &Path) -> io::Result<()> {
+            self.say("exchange")
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            self.say("remove")
+        }
+
+        fn sync_folder(&self, _: &Path) -> io::Result<()> {
+            self.say("sync_folder")
+        }
+
+        fn free_space(&self, _: &Path) -> io::Result<u64> {
+            self.say("free_space").map(|()| 0)
+        }
+
+        fn lock(&self, _: &Path, _: &str) -> io::Result<LockAttempt> {
+            self.say("lock").map(|()| LockAttempt::Held(String::new()))
+        }
+    }
+
+    impl DiskFile for Witness {
+        fn size(&self) -> io::Result<u64> {
+            self.say("size").map(|()| 0)
+        }
+
+        fn is_at(&self, _: &Path) -> io::Result<bool> {
+            self.say("is_at").map(|()| true)
+        }
+
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            self.say("read_at").map(|()| 0)
+        }
+
+        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            self.say("write_all_at")
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            self.say("set_len")
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.say("sync_data")
+        }
+
+        fn sync_all(&self) -> io::Result<()> {
+            self.say("sync_all")
+        }
+    }
+
+    /// The log writes into spares, which are opened and not made.
+    #[test]
+    fn whatever_changes_the_disk_is_seen_and_nothing_else_is() {
+        let witness = Witness::default();
+        let disk = TimedDisk::new(Arc::new(witness.clone()), Arc::clone(&witness.unfinished));
+        let path = Path::new("/data");
+        let asked = |changes: bool, ask: &dyn Fn()| {
+            ask();
+            let said = std::mem::take(&mut *witness.said.lock());
+            assert!(
+                !said.is_empty() && said.iter().all(|(_, is_seen)| *is_seen == changes),
+                "{said:?}"
+            );
+        };
+        let done = |result: io::Result<()>| result.expect("it is done");
+        let made = || disk.create(path, Access::Shared).expect("made");
+        asked(true, &|| drop(made()));
+        asked(true, &|| done(disk.create_folder(path)));
+        asked(true, &|| done(disk.rename(path, path)));
+        asked(true, &|| done(disk.exchange(path, path)));
+        asked(true, &|| done(disk.remove(path)));
+        asked(true, &|| done(disk.sync_folder(path)));
+        asked(true, &|| drop(disk.lock(path, "").expect("asked")));
+        asked(false, &|| drop(disk.list(path).expect("listed")));
+        asked(false, &|| drop(disk.open(path).expect("opened")));
+        asked(false, &|| assert_eq!(disk.free_space(path).expect("known"), 0));
+        for file in [made(), disk.open_for_write(path).expect("opened")] {
+            witness.said.lock().clear();
+            asked(true, &|| done(file.write_all_at(b"x", 0)));
+            asked(true, &|| done(file.set_len(1)));
+            asked(true, &|| done(file.sync_data()));
+            asked(true, &|| done(file.sync_all()));
+            asked(false, &|| assert_eq!(file.size().expect("known"), 0));
+            asked(false, &|| assert!(file.is_at(path).expect("known")));
+            asked(false, &|| assert_eq!(file.read_at(&mut [0], 0).expect("read"), 0));
         }
     }
 
