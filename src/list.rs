@@ -103,6 +103,12 @@ impl Servers {
         self.0.iter().filter(move |(_, server)| server.role == role).map(|(id, _)| *id)
     }
 
+    /// Whether a server is one of those that vote.
+    #[must_use]
+    pub fn is_participant(&self, id: u8) -> bool {
+        self.get(id).is_some_and(|server| server.role == Role::Participant)
+    }
+
     /// How many vote.
     #[must_use]
     pub fn voters(&self) -> usize {

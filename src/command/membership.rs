@@ -23,6 +23,7 @@ fn what(change: MemberChange) -> (&'static str, &'static str, Value) {
         MemberChange::Follow(id) => ("follow", "member", member(id)),
         MemberChange::Vote(id) => ("vote", "member", member(id)),
         MemberChange::Remove(id) => ("remove", "member", member(id)),
+        MemberChange::Demote(id) => ("demote", "member", member(id)),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Everything that transactions made: the tree, the sessions, and beside them the watches, which
 //! are volatile.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Bound;
 
 use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::protocol::{GetDataResponse, Response};
 use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
 
@@ -20,6 +22,7 @@ use super::tree::znode::NodeId;
 use super::tree::{Impossible, Tree};
 use super::watch::WatchTable;
 use super::zxid::Zxid;
+use crate::list::ServerList;
 
 /// What every server of an ensemble must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -370,6 +373,47 @@ impl Database {
     pub fn show_members(&mut self, list: &str, since: WallClock) {
         if let Some(node) = self.tree.find(path::CONFIG) {
             self.tree.set_data(node, path::CONFIG, Some(list.as_bytes()), -1, Zxid::ZERO, since.0);
+        }
+    }
+
+    /// The list of servers that the ensemble has agreed on: `/zookeeper/config`, if its version is
+    /// that of the transaction that wrote it. `None` where each server shows its own.
+    #[must_use]
+    pub fn agreed_list(&self) -> Option<ServerList> {
+        let node = self.tree.find(path::CONFIG)?;
+        let mzxid = self.tree.stat_persisted(node).mzxid;
+        let text = std::str::from_utf8(self.tree.data(node)?).ok()?;
+        let list = ServerList::parse(text).ok()?;
+        (list.version > 0 && list.version == mzxid).then_some(list)
+    }
+
+    /// The transaction that wrote `/zookeeper/config`, if one did.
+    #[must_use]
+    pub fn list_written(&self) -> Zxid {
+        let node = self.tree.find(path::CONFIG);
+        node.map_or(Zxid::ZERO, |node| Zxid(self.tree.stat_persisted(node).mzxid))
+    }
+
+    /// What is answered who had the list changed: what it is now (`GetDataResponse`).
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoNode`] if there is no znode for it.
+    pub fn show_list(&self) -> Result<Response<'_>, ErrorCode> {
+        let node = self.tree.find(path::CONFIG).ok_or(ErrorCode::NoNode)?;
+        let data = self.tree.data(node).map(Cow::Borrowed);
+        Ok(Response::GetData(GetDataResponse { data, stat: self.tree.stat(node) }))
+    }
+
+    /// Whether there is a znode for the list of servers: what ZooKeeper 3.4 left has none.
+    #[must_use]
+    pub fn has_place_for_list(&self) -> bool {
+        self.tree.find(path::CONFIG).is_some()
+    }
+
+    /// Forgets a list that servers of before agreed on.
+    pub fn forget_agreed_list(&mut self) {
+        if self.agreed_list().is_some() {
+            self.show_members("", WallClock(0));
         }
     }
 

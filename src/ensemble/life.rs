@@ -241,8 +241,7 @@ impl Life {
         }
         self.next_report = now.monotonic.plus(self.report_ms);
         member.report_heard(now);
-        member.mend(|server| self.voters.contains(&server), now)?;
-        member.compare_lists(&self.listed, now)?;
+        member.follow_list(&self.voters, &self.listed, now)?;
         Ok(true)
     }
 

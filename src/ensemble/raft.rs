@@ -25,6 +25,7 @@ mod here;
 mod hint;
 mod leading;
 mod library_log;
+mod list_change;
 mod lists;
 mod log_store;
 mod member;

@@ -270,6 +270,14 @@ impl Applying<'_> {
         self.clients.answer(origin, RequestKind::Update, zxid, None, answer);
     }
 
+    /// Answers whoever had the list of servers changed by the transaction that was just applied.
+    pub(super) fn answer_list(&mut self, origin: &Origin, room: RequestShare) {
+        self.rooms.extend(room);
+        let database = &*self.hold.database();
+        let (zxid, answer) = (database.last_zxid(), database.show_list());
+        self.clients.answer(origin, RequestKind::Update, zxid, None, answer);
+    }
+
     /// Applies a transaction that is final and has its events told.
     pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
         let TxnRecord { header, txn, digest } = record;

@@ -61,6 +61,20 @@ pub enum PeerWord {
     Room(DiskSpace),
     /// From a follower: the servers that its configuration lists.
     Listed(Vec<u8>),
+    /// From a member: a client of its wants the list of servers changed.
+    ChangeList {
+        /// The member's own for it.
+        number: u64,
+        /// Who, and to what.
+        asked: Forwarded,
+    },
+    /// From the leader: what becomes of that.
+    ListDecided {
+        /// The member's for it.
+        number: u64,
+        /// A transaction, a refusal, or that the client has to go.
+        verdict: Verdict,
+    },
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
     /// From the leader: what its tree is after a transaction. From a follower that was told so:
@@ -108,6 +122,7 @@ impl PeerWord {
             | Self::Listed(_)
             | Self::TakeSnapshot => 1,
             Self::Tree(_) | Self::WrongTree(_) => 2,
+            Self::ChangeList { .. } | Self::ListDecided { .. } => 7,
         }
     }
 }

@@ -351,6 +351,12 @@ impl Transport for Peers {
         });
     }
 
+    fn version_with(&self, server: u8) -> Option<u32> {
+        let peer = self.0.peers.get(&server)?;
+        let unsent = peer.unsent.lock();
+        unsent.is_up.then_some(unsent.version)
+    }
+
     fn hears_from(&self, server: u8) -> Option<IpAddr> {
         self.0.heard.lock().get(&server)?.address()
     }

@@ -28,6 +28,7 @@ use crate::engine::quota::{Growth, QuotaVerdict};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
+use crate::list::{ServerList, Servers};
 use crate::planted;
 
 /// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record
@@ -447,6 +448,25 @@ impl<'a> Prepare<'a> {
         }
         self.put_deleted(path, &parent, node);
         Some(Txn::DeleteContainer(DeleteTxn { path: Cow::Owned(path.to_owned()) }))
+    }
+
+    /// Makes another list of servers that of the ensemble, as of this transaction. `None` where
+    /// there is no znode for it, as in what ZooKeeper 3.4 left.
+    pub(in crate::engine) fn set_list(&mut self, servers: &Servers) -> Option<Txn<'static>> {
+        let node = self.view(path::CONFIG).ok()?;
+        let list = ServerList { servers: servers.clone(), version: self.zxid.0 };
+        let data = list.text().into_bytes();
+        let mut after = node.clone();
+        after.zxid = self.zxid;
+        // As ZooKeeper has it (`PrepRequestProcessor`).
+        after.stat.version = ANY_VERSION;
+        after.stat.mzxid = self.zxid.0;
+        after.stat.mtime = self.now.wall.0;
+        after.data_len = data.len();
+        after.content = self.content(path::CONFIG, Some(&data));
+        self.overlay.put(self.database, path::CONFIG, Some(&node), after);
+        let (path, version) = (Cow::Borrowed(path::CONFIG), ANY_VERSION);
+        Some(Txn::Reconfig(SetDataTxn { path, data: Some(data.into()), version }))
     }
 
     /// Whether a change stays within the quota it falls under, counting what is applied and what

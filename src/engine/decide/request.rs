@@ -8,6 +8,7 @@ use crate::engine::access::acl::Identities;
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
+use crate::list::Servers;
 
 /// Who sent a request, and what it calls it.
 #[derive(Debug, Clone)]
@@ -62,6 +63,14 @@ pub enum Chore {
     Orphan(SessionId),
     /// A container is empty, or a time to live has passed.
     Reap(String),
+    /// The list of servers is to be this one from here on.
+    SetList {
+        /// The servers.
+        servers: Servers,
+        /// Whose change it is, and what the client calls its request; nobody's where the ensemble
+        /// has no list yet.
+        by: (SessionId, i32),
+    },
     /// Something is to be written down that is none of the tree's business: it becomes a
     /// transaction that failed.
     Remark {

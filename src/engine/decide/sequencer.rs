@@ -4,9 +4,9 @@
 //! finished transaction, a refusal, or a read that is answered at its turn. Standalone servers and
 //! leaders have one.
 
-use jute::ErrorCode;
 use jute::protocol::{MultiResult, Request};
 use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
+use jute::{ErrorCode, perms};
 
 use super::expiry::ExpiryPlace;
 use super::overlay::Overlay;
@@ -16,6 +16,7 @@ use super::tracker::{Attached, NotTaken, SessionTracker};
 use crate::engine::access::acl::Identities;
 use crate::engine::database::Database;
 use crate::engine::effect::Effect;
+use crate::engine::path;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
@@ -246,10 +247,11 @@ impl Sequencer {
         now: Now,
     ) -> Option<TxnRecord<'static>> {
         let zxid = self.begin(database);
-        let session = match chore {
-            Chore::Expire(session) | Chore::Orphan(session) => *session,
-            Chore::Reap(_) => SessionId::NONE,
-            Chore::Remark { of, .. } => SessionId(*of),
+        let (session, xid) = match chore {
+            Chore::Expire(session) | Chore::Orphan(session) => (*session, 0),
+            Chore::Reap(_) => (SessionId::NONE, 0),
+            Chore::SetList { by, .. } => *by,
+            Chore::Remark { of, .. } => (SessionId(*of), 0),
         };
         let mut prepare = Prepare {
             database,
@@ -272,9 +274,29 @@ impl Sequencer {
             }
             Chore::Orphan(_) => prepare.close_session(),
             Chore::Reap(path) => prepare.reap(path)?,
+            Chore::SetList { servers, .. } => prepare.set_list(servers)?,
             Chore::Remark { code, .. } => Txn::Error(*code),
         };
-        Some(self.record(database, session, 0, txn, now))
+        Some(self.record(database, session, xid, txn, now))
+    }
+
+    /// What a request gets instead of being taken, if its session is not, or no more, that of its
+    /// connection.
+    #[must_use]
+    pub fn refuses(&mut self, origin: &Origin, is_local: bool) -> Option<Prepared> {
+        match self.tracker.check(origin.session, origin.connection) {
+            Ok(()) => None,
+            Err(NotTaken::Unknown) if is_local => None,
+            Err(NotTaken::Closing) => Some(Prepared::Refused(ErrorCode::SessionExpired)),
+            Err(NotTaken::Unknown | NotTaken::Moved) => Some(Prepared::Close),
+        }
+    }
+
+    /// Whether a client may change the list of servers, with all that is decided by now.
+    pub fn may_change_list(&mut self, database: &Database, identities: &Identities) -> bool {
+        let Some(node) = self.overlay.view(database, path::CONFIG) else { return false };
+        let permits = |list| identities.may_at(list, perms::WRITE, &mut self.looked_up);
+        database.rules.skip_acl || node.acl.as_ref().is_none_or(permits)
     }
 
     /// The zxid of the transaction that is about to be prepared.

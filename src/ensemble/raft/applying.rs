@@ -37,7 +37,8 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let mut changes = Vec::new();
-        let Self { consensus, requests, trees, applier, .. } = self;
+        let Self { consensus, requests, trees, applier, list_change, .. } = self;
+        let goes_by_list = consensus.ensemble.rules.reconfig;
         applier.under_hold(|applying| {
             requests.show_age(consensus.applied(), applying);
             for entry in entries {
@@ -51,7 +52,10 @@ impl<T: Transport> Member<T> {
                     }
                     Read::Txn(record, change) => {
                         changes.extend(change.map(|change| (change, entry.index)));
-                        requests.apply(record, applying)?
+                        let zxid = Zxid(record.header.zxid);
+                        let says_of = requests.apply(record, applying)?;
+                        list_change.applied(zxid, applying);
+                        says_of
                     }
                 };
                 trees.applied(applying.database());
@@ -60,6 +64,7 @@ impl<T: Transport> Member<T> {
                 }
                 requests.settle_after(entry.index, applying)?;
             }
+            list_change.see(applying.database(), goes_by_list);
             Ok::<_, EnsembleError>(())
         })?;
         if let Some(leading) = &mut self.requests.leading {

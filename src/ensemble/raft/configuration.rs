@@ -21,6 +21,8 @@ const REMOVE: i32 = 3;
 const SEAT: i32 = 4;
 /// An earlier version knows no such seat, and stops at the code before it takes one.
 const SEAT_OF_LIFE: i32 = 7;
+/// Since version 7 of what members speak.
+const DEMOTE: i32 = 9;
 
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum MemberChange {
     Vote(u64),
     /// A member belongs to the ensemble no more.
     Remove(u64),
+    /// A member that has voted only follows.
+    Demote(u64),
 }
 
 impl MemberChange {
@@ -46,6 +50,7 @@ impl MemberChange {
             Txn::Error(FOLLOW) => Some(Self::Follow(of)),
             Txn::Error(VOTE) => Some(Self::Vote(of)),
             Txn::Error(REMOVE) => Some(Self::Remove(of)),
+            Txn::Error(DEMOTE) => Some(Self::Demote(of)),
             Txn::Error(SEAT) => u8::try_from(of).ok().map(|server| Self::Seat(server.into())),
             Txn::Error(SEAT_OF_LIFE) if of > u64::from(u8::MAX) => Some(Self::Seat(of)),
             _ => None,
@@ -58,6 +63,7 @@ impl MemberChange {
             Self::Follow(member) => (member, FOLLOW),
             Self::Vote(member) => (member, VOTE),
             Self::Remove(member) => (member, REMOVE),
+            Self::Demote(member) => (member, DEMOTE),
             Self::Seat(asks) if asks <= u64::from(u8::MAX) => (asks, SEAT),
             Self::Seat(asks) => (asks, SEAT_OF_LIFE),
         };
@@ -68,7 +74,7 @@ impl MemberChange {
     pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
         let (change_type, node_id) = match self {
             Self::Seat(asks) => (ConfChangeType::AddLearnerNode, seat_of(asks, index)),
-            Self::Follow(member) => (ConfChangeType::AddLearnerNode, member),
+            Self::Follow(member) | Self::Demote(member) => (ConfChangeType::AddLearnerNode, member),
             Self::Vote(member) => (ConfChangeType::AddNode, member),
             Self::Remove(member) => (ConfChangeType::RemoveNode, member),
         };
@@ -96,11 +102,13 @@ impl MemberChange {
                 insert(voters, member);
             }
             Self::Vote(_) => return None,
-            Self::Remove(member) if *voters == [member] => return None,
+            Self::Remove(member) | Self::Demote(member) if *voters == [member] => return None,
             Self::Remove(member) => {
                 take(voters, member);
                 take(learners, member);
             }
+            Self::Demote(member) if take(voters, member) => insert(learners, member),
+            Self::Demote(_) => return None,
         }
         Some(members)
     }
@@ -260,6 +268,7 @@ mod tests {
             (MemberChange::Seat(0x602), (0x602, 7)),
             (MemberChange::Vote(0x602), (0x602, 2)),
             (MemberChange::Remove(0x602), (0x602, 3)),
+            (MemberChange::Demote(0x602), (0x602, 9)),
         ] {
             let Chore::Remark { of, code } = change.chore() else { panic!("{change:?}") };
             assert_eq!((of, code), expected, "{change:?}");
@@ -298,6 +307,7 @@ mod tests {
             id().prop_map(MemberChange::Follow),
             id().prop_map(MemberChange::Vote),
             id().prop_map(MemberChange::Remove),
+            id().prop_map(MemberChange::Demote),
         ]
     }
 

@@ -84,6 +84,8 @@ const LISTED: u8 = 12;
 const TREE: u8 = 13;
 const WRONG_TREE: u8 = 14;
 const ALIVE: u8 = 15;
+const CHANGE_LIST: u8 = 16;
+const LIST_DECIDED: u8 = 17;
 
 /// Appends a frame.
 pub fn put_said(out: &mut BytesMut, said: &Said) {

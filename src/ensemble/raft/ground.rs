@@ -346,6 +346,8 @@ impl Before {
                 .apply(&header, txn, digest, Mode::Strict, &mut Vec::new())
                 .map_err(|reason| OrderError::Diverged { zxid: Zxid(zxid), reason })?;
         }
+        // The ensemble begins with the lists of zoo.cfg, whatever ZooKeeper's had agreed on.
+        self.database.forget_agreed_list();
         let shows = SnapshotId { zxid, origin: SnapshotOrigin::Exact { index } };
         if self.snapshot != shows {
             snapshot_of(&self.directory, &mut self.database, index, Compression::None)?;

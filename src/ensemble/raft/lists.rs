@@ -50,6 +50,11 @@ impl Lists {
         self.others.remove(&peer);
     }
 
+    /// Whether a member lists these servers, and no others.
+    pub(super) fn is_same(&self, peer: u64, listed: &[u8]) -> bool {
+        self.others.get(&peer).is_some_and(|servers| servers == listed)
+    }
+
     fn omits(&self, peer: u64, server: u8) -> bool {
         self.others.get(&peer).is_some_and(|servers| !servers.contains(&server))
     }

@@ -17,6 +17,7 @@ use super::applying::bytes_of;
 use super::consensus::Consensus;
 use super::disk::{DiskWriter, Written};
 use super::here::Here;
+use super::list_change::ListChange;
 use super::lists::Lists;
 use super::log_store::zxid_of;
 use super::requests::Requests;
@@ -52,6 +53,10 @@ pub trait Transport {
 
     /// Where the process is that speaks as this server, if one does.
     fn hears_from(&self, server: u8) -> Option<IpAddr>;
+
+    /// The version of what is spoken with a server, the lower one of both directions; `None`
+    /// without a connection.
+    fn version_with(&self, server: u8) -> Option<u32>;
 }
 
 /// A member of an ensemble.
@@ -64,6 +69,8 @@ pub struct Member<T> {
     pub(super) rooms: Rooms,
     /// Whom the members list.
     pub(super) lists: Lists,
+    /// The list of servers, and what becomes of it.
+    pub(super) list_change: ListChange,
     /// Whether all have the same tree.
     pub(super) trees: Trees,
     pub(super) applier: Applier,
@@ -101,16 +108,18 @@ impl<T: Transport> Member<T> {
         let consensus = Consensus::new(ensemble, store, applied)?;
         let here = Arc::new(Here::new(server_of(consensus.id()), clients));
         let clients: Arc<dyn Clients> = Arc::clone(&here) as _;
-        let member = Self {
+        let mut member = Self {
             consensus,
             requests: Requests::new(here, tick_ms),
             turns: Turns::default(),
             rooms: Rooms::default(),
             lists: Lists::default(),
+            list_change: ListChange::default(),
             trees: Trees::default(),
             applier: Applier { replica, clients, mode: Mode::Agreed },
             transport,
         };
+        member.see_list();
         Ok((member, writer))
     }
 
@@ -224,7 +233,9 @@ impl<T: Transport> Member<T> {
         if self.consensus.has_ended {
             return Ok(());
         }
-        let Self { consensus, requests, turns, rooms, lists, applier, transport, .. } = self;
+        let Self {
+            consensus, requests, turns, rooms, lists, list_change, applier, transport, ..
+        } = self;
         match word {
             PeerWord::Forwarded { stream, first, requests: asked } => {
                 requests.asked(from, (stream, first), asked, transport);
@@ -238,6 +249,8 @@ impl<T: Transport> Member<T> {
             PeerWord::Snapshot(need) => turns.heard(from, need),
             PeerWord::Room(room) => rooms.heard(from, room, consensus.leads()),
             PeerWord::Listed(servers) => lists.heard(from, servers),
+            PeerWord::ChangeList { number, asked } => list_change.asked(from, number, asked),
+            PeerWord::ListDecided { number, verdict } => list_change.decided(from, number, verdict),
             PeerWord::TakeSnapshot if consensus.leader() == from => turns.told_to_go(),
             PeerWord::TakeSnapshot => {}
             PeerWord::Tree(tree) => self.heard_tree(from, tree)?,
@@ -317,6 +330,7 @@ impl<T: Transport> Member<T> {
         self.compare_trees(now.monotonic);
         loop {
             self.end_of_term();
+            self.go_on_with_list(now)?;
             self.pass_on(now)?;
             let round = self.requests.go_round(&self.consensus, &self.applier, now)?;
             if let Some(name) = round {
@@ -363,6 +377,7 @@ impl<T: Transport> Member<T> {
             self.requests.replaced(&database);
             let before = self.applier.replica.exclusive().install(database);
             drop(before);
+            self.see_list();
         }
         let mut unsent = Vec::new();
         self.consensus.go_on_durable(&mut self.transport, &mut unsent);

@@ -16,12 +16,12 @@ use super::configuration::{KnownMembers, MEMBERS_MAX, MemberChange, in_order};
 use super::consensus::Consensus;
 use super::disk::{What, Write};
 use super::ground::of_line;
-use super::lists::LISTEN_TICKS;
 use super::member::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::{Applicant, Founding, LastRecord, Seat};
 use crate::ensemble::standing::has_begun;
+use crate::list::Servers;
 use crate::message::MessageId;
 use crate::storage::{Over, RaftState as Promises};
 
@@ -30,6 +30,24 @@ const LAG_MAX: u64 = 1000;
 /// The time from one unused seat that is taken out because its server asks for another one to the
 /// next such seat of any server.
 const SEAT_PAUSE_MS: u64 = 1000;
+
+/// The servers that the members are to follow.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// By this server's own list: those that vote. Who is to go is not said by it alone.
+    Own(&'a [u8]),
+    /// By a list that the ensemble has agreed on, or is to.
+    List(&'a Servers),
+}
+
+impl Target<'_> {
+    fn wants_vote(&self, server: u8) -> bool {
+        match self {
+            Self::Own(voters) => voters.contains(&server),
+            Self::List(servers) => servers.is_participant(server),
+        }
+    }
+}
 
 /// What a server that wants a seat can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +185,10 @@ impl Consensus {
         let (record, _) = TxnRecord::decode(&entry.payload).ok()?;
         match MemberChange::of(&record)? {
             MemberChange::Seat(asks) => Some(asks),
-            MemberChange::Follow(_) | MemberChange::Vote(_) | MemberChange::Remove(_) => None,
+            MemberChange::Follow(_)
+            | MemberChange::Vote(_)
+            | MemberChange::Remove(_)
+            | MemberChange::Demote(_) => None,
         }
     }
 
@@ -185,16 +206,16 @@ impl Consensus {
 
     /// As a leader, the change that is due, if there is one and no other is on its way: earlier
     /// lives go, who has caught up votes, and where a life is there, a later one that its server
-    /// left unused goes. `may_vote` tells of which server that is wanted.
-    pub(super) fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<MemberChange> {
+    /// left unused goes. When all vote that can, those go whom an agreed list has not as voters.
+    pub(super) fn due_change(&self, target: &Target<'_>) -> Option<MemberChange> {
         let raft = &self.node.raft;
         if raft.has_pending_conf() {
             return None;
         }
         let members = self.members();
         let servers: BTreeSet<u8> = members.iter().map(|id| server_of(*id)).collect();
-        servers.into_iter().find_map(|server| {
-            let wants_vote = may_vote(server);
+        let due = servers.into_iter().find_map(|server| {
+            let wants_vote = target.wants_vote(server);
             let lives = members.iter().copied().filter(|id| server_of(*id) == server);
             // The last of them that can take the place of the others. A seat that nobody took is in
             // nobody's way.
@@ -205,6 +226,10 @@ impl Consensus {
             let unused = lives.max().filter(|later| *later > current && is_there);
             let vote = (wants_vote && !is_voter).then_some(MemberChange::Vote(current));
             earlier.or(unused).map(MemberChange::Remove).or(vote)
+        });
+        due.or_else(|| match target {
+            Target::List(servers) => self.due_demotion(servers),
+            Target::Own(_) => None,
         })
     }
 
@@ -306,35 +331,6 @@ impl<T: Transport> Member<T> {
             self.change(change, now)?;
         }
         Ok(prospect)
-    }
-
-    /// As a leader, goes on with the change that is due, if there is one. `may_vote` tells of which
-    /// server it is wanted that it votes.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub fn mend(&mut self, may_vote: impl Fn(u8) -> bool, now: Now) -> Result<(), EnsembleError> {
-        if !self.takes_requests() {
-            return Ok(());
-        }
-        let due = self.consensus.due_change(may_vote);
-        due.map_or(Ok(()), |change| self.change(change, now))
-    }
-
-    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is
-    /// listed no more, if that can be done now.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub fn compare_lists(&mut self, listed: &[u8], now: Now) -> Result<(), EnsembleError> {
-        self.lists.tell(listed, self.requests.following.as_ref(), &mut self.transport);
-        let is_time = self.takes_requests()
-            && !self.consensus.node.raft.has_pending_conf()
-            && self.turns.has_led(LISTEN_TICKS);
-        match self.lists.listed_no_more(listed, &self.consensus).filter(|_| is_time) {
-            Some(member) => self.change(MemberChange::Remove(member), now),
-            None => Ok(()),
-        }
     }
 
     pub(super) fn change(&mut self, change: MemberChange, now: Now) -> Result<(), EnsembleError> {

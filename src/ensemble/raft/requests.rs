@@ -11,6 +11,7 @@ use super::consensus::Consensus;
 use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
+use super::list_change::is_reconfig;
 use super::member::Transport;
 use super::read_index::Rounds;
 use super::read_only::ReadOnly;
@@ -92,6 +93,8 @@ pub struct Requests {
     pub(super) local: Option<LocalSessions>,
     /// Clients that read only.
     pub(super) read_only: ReadOnly,
+    /// Requests of this member's clients for another list of servers.
+    reconfigs: Vec<Submission>,
 }
 
 impl std::fmt::Debug for Requests {
@@ -119,6 +122,7 @@ impl Requests {
             tick_ms,
             local: None,
             read_only: ReadOnly::default(),
+            reconfigs: Vec::new(),
         }
     }
 
@@ -156,18 +160,33 @@ impl Requests {
     pub(super) fn submit(&mut self, mut submissions: Vec<Submission>, applied: Zxid) {
         self.read_only.take(&mut submissions, &self.here, applied);
         let Some(local) = self.local.as_mut().filter(|_| !submissions.is_empty()) else {
-            self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
+            self.hold(submissions);
             return;
         };
+        let mut passed_on = Vec::new();
         for Submission { origin, work, len, room } in submissions {
             match local.take(&origin, work) {
                 Taken::Attached(attached) => self.here.attached(origin.connection, &attached),
                 Taken::Close => self.here.close(origin.connection),
-                Taken::PassOn(work) => {
-                    self.held.push_back((Submission { origin, work, len, room }, None));
-                }
+                Taken::PassOn(work) => passed_on.push(Submission { origin, work, len, room }),
             }
         }
+        self.hold(passed_on);
+    }
+
+    /// Keeps requests until there is somebody to ask; those for another list wait by themselves.
+    fn hold(&mut self, submissions: Vec<Submission>) {
+        for submission in submissions {
+            match is_reconfig(&submission.work) {
+                true => self.reconfigs.push(submission),
+                false => self.held.push_back((submission, None)),
+            }
+        }
+    }
+
+    /// Requests of this member's clients for another list of servers since the last call.
+    pub(super) fn take_reconfigs(&mut self) -> Vec<Submission> {
+        std::mem::take(&mut self.reconfigs)
     }
 
     /// Lets those go who ask.

@@ -18,6 +18,7 @@ use crate::engine::time::WallClock;
 use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
+use crate::list::{ServerList, Servers};
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Front, Nothing, Over, RaftState, RaftStateFile,
     ReceivedSnapshot, Recovered, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId,
@@ -39,15 +40,18 @@ pub struct Ensemble {
     /// Transactions of a term, of the 2^32 that its zxids can count, after which another one
     /// begins.
     pub zxids_a_term: u32,
-    /// What `/zookeeper/config` shows; nothing but what the log says where there is none.
+    /// What `/zookeeper/config` shows where the ensemble has agreed on no list, or this server does
+    /// not go by it; nothing but what the log says where there is none.
     pub list: Option<List>,
+    /// Whether a server may be alone without an ensemble (`standaloneEnabled`).
+    pub standalone_enabled: bool,
 }
 
-/// The members as this server's configuration has them.
+/// The servers as this one's configuration has them.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// ZooKeeper's text of them.
-    pub text: String,
+    /// All of them.
+    pub servers: Servers,
     /// Since when it has them.
     pub since: WallClock,
 }
@@ -176,9 +180,7 @@ impl Ensemble {
             SnapshotOrigin::None | SnapshotOrigin::Java => return Err(EnsembleError::NotBegun),
         };
         let mut database = replay.rebuild.finish();
-        if let Some(List { text, since }) = &self.list {
-            database.show_members(text, *since);
-        }
+        self.show_list(&mut database);
         if recovered.fresh {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
@@ -204,6 +206,15 @@ impl Ensemble {
 }
 
 impl Ensemble {
+    /// Shows this server's own list, unless the ensemble has agreed on one.
+    fn show_list(&self, database: &mut Database) {
+        let has_agreed = self.rules.reconfig && database.agreed_list().is_some();
+        if let Some(List { servers, since }) = self.list.as_ref().filter(|_| !has_agreed) {
+            let list = ServerList { servers: servers.clone(), version: 0 };
+            database.show_members(&list.text(), *since);
+        }
+    }
+
     /// Moves what lay in the directory before the member did aside. Not where the member has
     /// nothing in its place yet, which gives `false`.
     fn move_before_aside(
@@ -331,9 +342,7 @@ impl Ensemble {
         let mut rebuild = Rebuild::new(self.seed, self.rules).of_member();
         pass_over(&directory, &mut rebuild)?;
         let mut database = rebuild.finish();
-        if let Some(List { text, since }) = &self.list {
-            database.show_members(text, *since);
-        }
+        self.show_list(&mut database);
         let (log, writer) = EntryLog::beside(Arc::clone(&directory), self.recovery.log)?;
         let secret = promises.secret().cloned();
         let promised = promises.get().clone();

@@ -60,6 +60,9 @@ pub(super) struct Requests {
     /// Bytes of requests that were here when the last such sync was asked for: the reads in them
     /// may be answered.
     synced_bytes: usize,
+    /// A reconfig is with the orderer: it may take long, is answered out of the others' order, and
+    /// nothing of its connection is on its way beside it.
+    reconfigures: bool,
     sampler: Sampler,
     reads: Reads,
 }
@@ -102,6 +105,7 @@ impl Requests {
             audit_room: None,
             syncs_reads,
             synced_bytes: 0,
+            reconfigures: false,
             sampler: Sampler::default(),
             reads: Reads::default(),
         }
@@ -249,6 +253,13 @@ impl Requests {
         request: Result<Request<'_>, DecodeError>,
         answers: &mut Answers<'_>,
     ) -> Fate {
+        let is_reconfig = matches!(request, Ok(Request::Reconfig(_)));
+        if (self.reconfigures || is_reconfig)
+            && let Some(step) = first.must_wait(answers)
+        {
+            return Fate::Stays(step);
+        }
+        self.reconfigures = is_reconfig;
         let is_known = auth::is_enough(&self.server.config.access, connection, first.header.op);
         if is_known
             && connection.reads_only()

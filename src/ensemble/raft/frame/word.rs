@@ -5,8 +5,8 @@ use bytes::{BufMut as _, BytesMut};
 use super::bytes::{Input, put_bytes, put_list};
 use super::request::{put_asked, put_verdict};
 use super::{
-    ASKED, DECIDED, DISOWNED, ENDED, FrameError, HEARD, LISTED, ROOM, SNAPSHOT, TAKE_SNAPSHOT,
-    TREE, WRONG_TREE,
+    ASKED, CHANGE_LIST, DECIDED, DISOWNED, ENDED, FrameError, HEARD, LIST_DECIDED, LISTED, ROOM,
+    SNAPSHOT, TAKE_SNAPSHOT, TREE, WRONG_TREE,
 };
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -60,6 +60,16 @@ pub(super) fn put_word(out: &mut BytesMut, word: &PeerWord) {
             out.put_u8(WRONG_TREE);
             put_tree(out, *tree);
         }
+        PeerWord::ChangeList { number, asked } => {
+            out.put_u8(CHANGE_LIST);
+            out.put_u64(*number);
+            put_asked(out, asked);
+        }
+        PeerWord::ListDecided { number, verdict } => {
+            out.put_u8(LIST_DECIDED);
+            out.put_u64(*number);
+            put_verdict(out, verdict);
+        }
         PeerWord::Listed(servers) => {
             out.put_u8(LISTED);
             put_bytes(out, servers);
@@ -108,6 +118,10 @@ impl Input<'_> {
             SNAPSHOT => PeerWord::Snapshot(self.need()?),
             TAKE_SNAPSHOT => PeerWord::TakeSnapshot,
             ROOM => PeerWord::Room(self.room()?),
+            CHANGE_LIST => PeerWord::ChangeList { number: self.number()?, asked: self.asked(now)? },
+            LIST_DECIDED => {
+                PeerWord::ListDecided { number: self.number()?, verdict: self.verdict()? }
+            }
             LISTED => PeerWord::Listed(self.bytes()?.to_vec()),
             TREE => PeerWord::Tree(self.tree()?),
             WRONG_TREE => PeerWord::WrongTree(self.tree()?),
