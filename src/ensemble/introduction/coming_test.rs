@@ -43,7 +43,9 @@ impl Here {
         let log = LogOptions { segment_len: 4096, spares: 0, force_sync: true };
         let recovery = RecoveryOptions { trust_empty: false, log };
         let (rules, seed, zxids_a_term) = (Rules::default(), 1, u32::MAX);
-        let how = Ensemble { server, recovery, rules, seed, zxids_a_term, list: None };
+        let (list, standalone_enabled) = (None, true);
+        let how =
+            Ensemble { server, recovery, rules, seed, zxids_a_term, list, standalone_enabled };
         let before = Box::new(Before::read(directory, &how).expect("reads"));
         let holding = Holding { base, left, ..Holding::default() };
         Self::new(server, Introduction::Before(before, holding, None))

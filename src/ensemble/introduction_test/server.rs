@@ -169,5 +169,6 @@ pub(super) fn ensemble(seed: u64, at: usize) -> Ensemble {
         seed,
         zxids_a_term: u32::MAX,
         list: None,
+        standalone_enabled: true,
     }
 }

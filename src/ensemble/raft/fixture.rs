@@ -23,6 +23,7 @@ pub(super) fn ensemble(segment_len: u64, trust_empty: bool) -> Ensemble {
         seed: 1,
         zxids_a_term: 1 << 20,
         list: None,
+        standalone_enabled: true,
     }
 }
 

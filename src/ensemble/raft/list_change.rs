@@ -204,6 +204,12 @@ impl<T: Transport> Member<T> {
         self.list_change.agreed.clone().filter(|_| is_new)
     }
 
+    /// Whether a change is on its way here, or asked for.
+    #[must_use]
+    pub fn list_is_changing(&self) -> bool {
+        !self.list_change.is_idle()
+    }
+
     /// Looks whether there is another list in the tree.
     pub(super) fn see_list(&mut self) {
         let goes_by_it = self.consensus.ensemble.rules.reconfig;

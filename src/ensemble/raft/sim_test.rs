@@ -61,6 +61,8 @@ mod observers;
 mod outcome;
 #[path = "sim_test/post.rs"]
 mod post;
+#[path = "sim_test/reconfigs.rs"]
+mod reconfigs;
 #[path = "sim_test/replies.rs"]
 mod replies;
 #[path = "sim_test/requests.rs"]

@@ -51,6 +51,7 @@ fn starts(server: u8) -> Ensemble {
         seed: 1,
         zxids_a_term: u32::MAX,
         list: None,
+        standalone_enabled: true,
     }
 }
 

@@ -126,6 +126,14 @@ impl Checks {
         Ok(())
     }
 
+    /// The members before the entry of this zxid, and the leader of its term.
+    pub(super) fn as_of(&self, zxid: i64) -> Option<(&Members, u64)> {
+        let (index, ..) = self.entries.get(&zxid)?;
+        let (_, members) = self.configurations.range(..index).next_back()?;
+        let term = u64::try_from(zxid >> 32).ok()?;
+        Some((members, *self.leaders.get(&term)?))
+    }
+
     /// The changes of the members that came into a log since the last call.
     pub(super) fn take_changes(&mut self) -> Vec<(u64, MemberChange)> {
         std::mem::take(&mut self.changes)

@@ -10,6 +10,7 @@ use super::checks::read_chain;
 use super::copies::is_over;
 use super::flawed_disk::FlawedDisk;
 use super::post::Post;
+use super::reconfigs::voters_of;
 use super::server::{Thread, Waiting};
 use super::storm::Mend;
 use super::timeline::MS;
@@ -339,10 +340,11 @@ impl World {
         Ensemble {
             server: at as u8 + 1,
             recovery: self.servers[at].options,
-            rules: Rules::default(),
+            rules: Rules { reconfig: self.reconfigs.are_there, ..Rules::default() },
             seed: self.seed,
             zxids_a_term: self.zxids_a_term,
-            list: None,
+            list: self.own_list(),
+            standalone_enabled: self.seed.is_multiple_of(2),
         }
     }
 
@@ -352,7 +354,6 @@ impl World {
         let (directory, ensemble, members) = (self.open(at), self.ensemble(at), self.founders());
         let Self { servers, before, flaw, observer, locals, .. } = self;
         let observer = observer.filter(|_| *flaw != Flaw::ObserverVotes);
-        let may_vote = |its: u8| observer != Some(usize::from(its) - 1);
         let server = &mut servers[at];
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);
@@ -436,7 +437,7 @@ impl World {
         self.history.equals(&member.replica().shared())?;
         let last = self.checks.last();
         server.recovering = (member.consensus().applied() < last).then_some(last);
-        let voters = server.listed.iter().copied().filter(|its| may_vote(*its)).collect();
+        let voters = voters_of(&server.listed, observer);
         let listed = server.listed.iter().copied().collect();
         server.thread = Thread::new(server.clock.read(now).monotonic, voters, listed);
         server.member = Some(member);

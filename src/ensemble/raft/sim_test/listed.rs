@@ -139,6 +139,9 @@ impl World {
     /// A change of the members that a member wants. Lives of a server follow each other; a server
     /// goes where a majority of those that stay does not list it, and they are a quorum without it.
     pub(super) fn proposes(&mut self, at: usize, index: u64, change: MemberChange) -> Checked {
+        if self.reconfigs.are_there {
+            return self.proposes_by_list(at, change);
+        }
         let MemberChange::Remove(id) = change else { return Ok(()) };
         let Some(member) = self.servers[at].member.as_ref().filter(|_| !self.lists.by_hand) else {
             return Ok(());

@@ -11,11 +11,6 @@ use crate::ensemble::raft::{FIRST_LIFE, member_id};
 use crate::storage::Members;
 
 impl World {
-    /// Whether a server votes, by the lists.
-    pub(super) fn may_vote(&self, at: usize) -> bool {
-        self.observer != Some(at)
-    }
-
     /// The members that the ensemble is founded with.
     pub(super) fn founders(&self) -> Members {
         let ids = |votes: bool| {
@@ -27,7 +22,10 @@ impl World {
 
     /// No life of an observer votes, as of what a member knows, or leads.
     pub(super) fn check_observer(&self, at: usize) -> Checked {
-        let Some(member) = &self.servers[at].member else { return Ok(()) };
+        let Some(member) = &self.servers[at].member.as_ref().filter(|_| !self.reconfigs.are_there)
+        else {
+            return Ok(());
+        };
         let members = &member.consensus.node.store().promises.members;
         if let Some(votes) = members.voters.iter().find(|id| !self.may_vote(place_of(**id))) {
             return Err(format!("observer {votes:#x} is a voter"));
@@ -48,7 +46,7 @@ impl World {
             }
             _ => false,
         };
-        match elects && !self.may_vote(at) {
+        match elects && !self.may_vote(at) && !self.reconfigs.are_there {
             false => Ok(()),
             true => Err(format!("observer {:#x} says {message:?}", self.servers[at].id)),
         }

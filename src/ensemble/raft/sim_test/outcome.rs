@@ -57,6 +57,8 @@ outcome! {
     unlisted,
     removed,
     returned,
+    /// Lists of servers that were written down.
+    lists,
     /// Snapshots that were installed, and that came no further.
     installed,
     broken_off,

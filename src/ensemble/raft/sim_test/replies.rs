@@ -23,6 +23,10 @@ impl World {
                 self.history.pass(zxid);
                 Ok(())
             }
+            Txn::Reconfig(list) => {
+                self.history.pass(zxid);
+                self.list_became_final(zxid, &list)
+            }
             Txn::CreateSession(_) => {
                 self.outcome.upgraded += u64::from(self.locals.began(session));
                 self.history.open_session(zxid, session)

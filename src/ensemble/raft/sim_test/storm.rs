@@ -222,7 +222,8 @@ impl World {
 
     /// A server may not be the member any more that it was; one at a time.
     fn strike_member(&mut self, kind: FaultKind, at: usize) {
-        if !self.is_whole() {
+        // Where a list changes, much else may go on.
+        if !self.is_whole() && !self.reconfigs.are_there {
             return;
         }
         let mut others = (0..self.servers.len()).map(|by| (at + by) % self.servers.len());
@@ -233,6 +234,9 @@ impl World {
         };
         let Some(at) = at else { return };
         self.count(kind, at);
+        if self.reconfigs.are_there {
+            return self.reconfigure();
+        }
         match kind {
             FaultKind::Wiped => self.wipe(at),
             FaultKind::CopyPutBack => self.put_copy_back(at),

@@ -17,6 +17,7 @@ use super::listed::Lists;
 use super::locals::Locals;
 use super::network::{Network, Parcel};
 use super::outcome::Outcome;
+use super::reconfigs::Reconfigs;
 use super::server::{Asking, Clock, Server, Waiting};
 use super::sessions::Owners;
 use super::storm::Mend;
@@ -128,6 +129,7 @@ pub(super) struct World {
     pub(super) before: Vec<(u64, Chain)>,
     pub(super) lists: Lists,
     pub(super) locals: Locals,
+    pub(super) reconfigs: Reconfigs,
     pub(super) copies: Copies,
     pub(super) checks: Checks,
     pub(super) history: History,
@@ -189,6 +191,8 @@ impl World {
         world.observer = has_observer.then(|| world.servers.len() - 1);
         // Every fourth world has sessions that live on one server.
         world.locals.are_there = seed % 4 == 3;
+        // Every sixth world has a list that changes by requests.
+        world.reconfigs.are_there = seed % 6 == 5;
         // Every fifth world has terms that end by their numbers.
         if seed % 5 == 1 {
             world.zxids_a_term = 60;
@@ -241,6 +245,7 @@ impl World {
             before: Vec::new(),
             lists: Lists::default(),
             locals: Locals::default(),
+            reconfigs: Reconfigs::default(),
             copies: Copies::default(),
             checks: Checks::default(),
             history: History::new(),
@@ -384,7 +389,8 @@ impl World {
                 (0..self.servers.len()).try_for_each(|at| self.watches_are_as_left(at))?;
                 self.quiet = true;
             }
-            let is_over = self.is_whole() && self.have_same_trees() && is_settled();
+            let is_over =
+                self.is_whole() && self.follows_list() && self.have_same_trees() && is_settled();
             if self.quiet && self.history.living().next().is_none() && is_over {
                 break;
             }
