@@ -1,9 +1,13 @@
 //! Which segments a folder has, by what their files say, and what takes one of them away.
 
+use std::io::ErrorKind::NotFound;
+use std::path::Path;
+
 use super::record::zxid_of_payload;
 use super::segment::SegmentBegin;
 use super::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::error::{During, StorageError};
+use crate::storage::files::atomic_file::remove_if_there;
 use crate::storage::files::directory::DataDirectory;
 
 /// The segments that this server wrote, oldest first; those after the last one of ZooKeeper, and
@@ -43,6 +47,18 @@ fn list(segments: &mut Vec<SegmentBegin>, zxid: i64, reader: Option<&SegmentRead
         }
         Some(SegmentOrigin::Java) => segments.clear(),
         None => {}
+    }
+}
+
+/// A segment, unless it is empty, or somebody removed it, or a purge did of which the writer has not
+/// told yet.
+pub(super) fn open_if_kept(
+    directory: &DataDirectory,
+    path: &Path,
+) -> Result<Option<SegmentReader>, StorageError> {
+    match SegmentReader::open(directory.disk().as_ref(), path) {
+        Err(StorageError::Io { source, .. }) if source.kind() == NotFound => Ok(None),
+        reader => reader,
     }
 }
 
@@ -114,11 +130,11 @@ fn ends_before(
     Ok(reader.next()?.is_err())
 }
 
-/// Removes a segment, durably.
+/// Removes a segment, durably, if it is there.
 pub(crate) fn remove(directory: &DataDirectory, begin: SegmentBegin) -> Result<(), StorageError> {
     let path = directory.log_path(begin.zxid);
     let disk = directory.disk();
-    disk.remove(&path).during("remove", &path)?;
+    remove_if_there(disk.as_ref(), &path)?;
     disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
 }
 
