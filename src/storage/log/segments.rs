@@ -95,7 +95,7 @@ pub(super) fn drop_before_gap(
 }
 
 /// Whether a segment, which begins at this entry or before it, has it in its place.
-fn holds(
+pub(crate) fn holds(
     directory: &DataDirectory,
     begin: SegmentBegin,
     entry: SegmentBegin,
@@ -114,7 +114,7 @@ fn holds(
 
 /// Whether the records of a segment are those up to `end` and no others: else its place in the log
 /// is not certain.
-fn ends_before(
+pub(crate) fn ends_before(
     directory: &DataDirectory,
     begin: SegmentBegin,
     end: u64,
