@@ -55,7 +55,7 @@ pub(crate) use log::record::adler32;
 pub(crate) use snapshot::reader::with_another_digest;
 
 pub use compression::Compression;
-pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk, ToolDisk};
+pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk, Stamp, ToolDisk};
 pub use error::{DamageReason, Loss, SnapshotReason, StorageError, Then, WayOut};
 pub use files::directory::{DataDirectory, DirectoryOptions, MOVE_ASIDE, logs_in};
 pub use files::epoch::EpochFile;

@@ -16,8 +16,16 @@ use crate::message::MessageId;
 pub enum Purge {
     /// 0 and less.
     Never,
-    /// After each snapshot; on a standalone server also at the start, and then so often.
+    /// At the start, and then so often. Also after each snapshot, where that is not seldom.
     Every(Duration),
+}
+
+impl Purge {
+    /// Whoever sets more than the default, an hour, wants no more purges than that.
+    #[must_use]
+    pub fn is_seldom(self) -> bool {
+        matches!(self, Self::Every(every) if every > Duration::from_secs(3600))
+    }
 }
 
 /// How snapshots are packed.

@@ -61,7 +61,7 @@ pub const KEYS: &[Section] = &[
         property("forceSync", Text, Works, "Only `no` leaves the log unsynced; acknowledged changes can then be lost."),
         either("fsync.warningthresholdms", Long, Better, "ms; a slower sync is logged and counted, and one that hangs is reported while it hangs.")
             .number(1000, ANY, MS),
-        in_file("autopurge.purgeInterval", Int, Better, "0 means that nothing is purged. Otherwise a server purges after each snapshot, and a standalone server also at the start and every so many hours; if not set, every hour. Files written by ZooKeeper stay until `data seal`.")
+        in_file("autopurge.purgeInterval", Int, Better, "Hours between purges, default {default}; 0 means that nothing is purged. A server also purges at the start and, unless this is above {default}, after each snapshot; above {default}, after a snapshot only if the disk of the log is short of space. Files written by ZooKeeper stay until `data seal`.")
             .number(1, from(INT_MIN), "a number of hours"),
         in_file("autopurge.snapRetainCount", Int, Works, "Number of snapshots that a purge keeps; default {default}, which is also the minimum.")
             .number(3, from(INT_MIN), "a number of snapshots"),

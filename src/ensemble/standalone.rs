@@ -147,6 +147,12 @@ impl Standalone {
         self.disk_room.room()
     }
 
+    /// Whether it had less than the reserve when it was last looked at.
+    #[must_use]
+    pub fn has_short_disk(&self) -> bool {
+        self.disk_room.room() > DiskSpace::Enough
+    }
+
     fn has_room_for_orphans(&self) -> bool {
         self.disk_room.room() < DiskSpace::Least
     }

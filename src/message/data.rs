@@ -134,7 +134,7 @@ FK0226 TOO_MANY_MEMBERS
 
 FK0227 SEAL_FILE
 "`ferrokeeper.sealed` does not hold a zxid, or fails its checksum."
-"The data is not affected. Nothing is purged until this is fixed: the file says which of ZooKeeper's files may be deleted."
+"The data is not affected. None of ZooKeeper's files is purged until this is fixed: the file says which of them may be deleted."
 "Run `ferrokeeper data seal DIR` again."
 
 FK0228 SESSIONS_BEFORE_KEY_FILE

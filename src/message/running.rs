@@ -92,6 +92,11 @@ FK0339 LOG_REMOVED
 "The server continues in a new file and takes a snapshot at once. Until that snapshot is complete, what the file held is in memory only: if the server ends before that, the next start is refused."
 "Do not stop the server until the AdminServer command `last_snapshot` shows a snapshot taken after this message. Find out what removes files from dataLogDir: the server itself removes old logs (`autopurge.purgeInterval`)."
 
+FK0340 PURGE_KEEPS_FILE
+"A purge keeps a file that it cannot read or remove."
+"Nothing is lost, and the purge goes on with the other files. A snapshot that cannot be read is not one of those that `autopurge.snapRetainCount` counts. Each file is reported once."
+"The line names the file and the reason: the disk, the owner or the rights of the file, or damage. A start reads the newest snapshot and the log after it: if this file is one of these, run `ferrokeeper data check` before the next start. Never delete `log.*` by hand."
+
 FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."
 "No more sequential znodes can be created there (-8): names would repeat. Locks and queues there stop working; the data is safe."

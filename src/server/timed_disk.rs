@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::storage::{Access, Disk, DiskFile, LockAttempt};
+use crate::storage::{Access, Disk, DiskFile, LockAttempt, Stamp};
 
 /// When each write or sync began that has not returned: at most one for each thread.
 #[derive(Debug, Default)]
@@ -110,6 +110,10 @@ impl DiskFile for TimedFile {
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         self.file.is_at(path)
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.file.stamp()
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -221,6 +225,10 @@ mod tests {
             self.say("is_at").map(|()| true)
         }
 
+        fn stamp(&self) -> io::Result<Stamp> {
+            self.say("stamp").map(|()| Stamp { file: (0, 0), len: 0, changed: (0, 0) })
+        }
+
         fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
             self.say("read_at").map(|()| 0)
         }
@@ -276,6 +284,7 @@ mod tests {
             asked(true, &|| done(file.sync_all()));
             asked(false, &|| assert_eq!(file.size().expect("known"), 0));
             asked(false, &|| assert!(file.is_at(path).expect("known")));
+            asked(false, &|| assert_eq!(file.stamp().expect("known").len, 0));
             asked(false, &|| assert_eq!(file.read_at(&mut [0], 0).expect("read"), 0));
         }
     }

@@ -74,6 +74,9 @@ pub trait DiskFile: Debug + Send {
     /// Whether `path` still names this file.
     fn is_at(&self, path: &Path) -> io::Result<bool>;
 
+    /// Which file this is and what was done to it last.
+    fn stamp(&self) -> io::Result<Stamp>;
+
     /// Reads up to `buffer.len()` bytes; 0 is the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
@@ -88,6 +91,17 @@ pub trait DiskFile: Debug + Send {
 
     /// Makes content and all metadata durable (fsync).
     fn sync_all(&self) -> io::Result<()>;
+}
+
+/// Which file it is and when it was changed last: while that is the same, so is its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The number of its disk, and its own there.
+    pub file: (u64, u64),
+    /// Its length.
+    pub len: u64,
+    /// When it was changed: seconds and what is left of them, or any number that only grows.
+    pub changed: (i64, i64),
 }
 
 /// Who may read a new file.

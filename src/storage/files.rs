@@ -8,6 +8,7 @@ pub(super) mod checked_text;
 pub(super) mod directory;
 pub(super) mod epoch;
 pub(super) mod file_name;
+pub(super) mod findings;
 pub(super) mod raft_state;
 pub mod seal;
 pub(super) mod session_key;

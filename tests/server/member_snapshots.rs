@@ -1,5 +1,8 @@
 //! When members take their snapshots, and what goes then.
 
+use std::ffi::OsString;
+use std::{fs, io};
+
 use jute::CreateMode;
 
 use crate::client::{create, set, until};
@@ -35,6 +38,33 @@ fn one_server_takes_a_snapshot_at_a_time_and_the_leader_last() {
     let is_last = taken[2].2 == first || leader(&servers) != first;
     assert!(taken.len() == 3 && is_last, "{first} leads: {taken:?}");
     assert!(taken.windows(2).all(|two| two[0].1 <= two[1].0), "at the same time: {taken:?}");
+}
+
+/// As its operator has it purge again: nobody writes, so no snapshot comes.
+#[test]
+fn a_member_purges_when_it_starts() {
+    const NEVER: &str = "autopurge.purgeInterval=0";
+    let mut servers = start_with(3, &format!("snapCount=20\n{NEVER}"));
+    let mut client = Patient::connect(&servers[0], TIMEOUT_MS);
+    client.ok(&create("/x", Vec::new(), CreateMode::Persistent));
+    let count = |server: &Server| {
+        let entries = fs::read_dir(server.data().join("version-2")).expect("a folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        let is_one = |name: &OsString| name.to_string_lossy().starts_with("snapshot.");
+        entries.map(name).filter(is_one).count()
+    };
+    until("each has more snapshots than are kept", || {
+        client.all(&(0..20).map(|_| set("/x", vec![1])).collect::<Vec<_>>());
+        servers.iter().all(|its| count(its) > 4)
+    });
+    for server in &mut servers {
+        server.signal("TERM");
+        server.wait();
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        fs::write(server.config(), config.replace(NEVER, "")).expect("zoo.cfg");
+    }
+    servers.iter_mut().for_each(Server::run);
+    until("its old snapshots go", || servers.iter().all(|its| count(its) == 3));
 }
 
 /// Apache ZooKeeper's servers fill their disks where nobody sets up a purge.

@@ -456,7 +456,8 @@ impl Consensus {
 
     /// Files of the log may have been removed that no start needs.
     pub fn purged(&mut self, now: Monotonic) {
-        self.unsynced.write_aside(Write(What::Purged), now);
+        let applied = self.applied();
+        self.unsynced.write_aside(Write(What::Purged(applied)), now);
     }
 
     /// Since when the oldest write that was taken is not durable.

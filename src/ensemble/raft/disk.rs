@@ -38,8 +38,8 @@ pub(super) enum What {
     Install(Box<ReceivedSnapshot>, u64, Promises),
     /// The log goes on in a new segment.
     Roll,
-    /// Files of the log may be gone that no start needs.
-    Purged,
+    /// Files of the log may be gone that no start needs; up to this entry, all is applied.
+    Purged(u64),
     /// The directory is not this member's any more. Nothing is written after that.
     Over(Over),
 }
@@ -128,7 +128,7 @@ impl DiskWriter {
                     written.installed = Some((index, database));
                 }
                 What::Roll => self.log.roll()?,
-                What::Purged => self.log.forget_removed()?,
+                What::Purged(applied) => self.log.forget_removed(applied)?,
                 What::Over(over) => {
                     let promised = self.promises.get().clone();
                     let life = life_of(promised.id);

@@ -296,6 +296,15 @@ impl<T: Transport> Member<T> {
         self.consensus.wanted(self.requests.is_leading())
     }
 
+    /// Whether this member may purge though it has taken no snapshot just now: what the ensemble
+    /// began with is here, nothing is on its way that takes the place of its log, and it is known
+    /// what the others still want of that.
+    #[must_use]
+    pub fn may_purge(&self) -> bool {
+        self.consensus.may_take_snapshot()
+            && self.consensus.knows_what_is_wanted(self.requests.is_leading())
+    }
+
     /// Whether this member is to begin a snapshot, where this is what it needs.
     pub fn has_turn(&mut self, need: Need) -> bool {
         let Self { consensus, requests, turns, transport, .. } = self;

@@ -102,6 +102,17 @@ impl Consensus {
         raft.prs().iter().filter_map(takes).min()
     }
 
+    /// Whether it is known what the others still take: only a leader's log is taken, and it hears
+    /// at the beginning of its term what each of those that are there has.
+    pub(super) fn knows_what_is_wanted(&self, is_leading: bool) -> bool {
+        let raft = &self.node.raft;
+        let is_unheard = |(id, progress): (&u64, &raft::Progress)| {
+            let is_unknown = progress.state == ProgressState::Probe && progress.matched == 0;
+            is_unknown && *id != raft.id && self.is_there(*id)
+        };
+        self.leader() != 0 && !(is_leading && raft.prs().iter().any(is_unheard))
+    }
+
     /// Whether a leader has a way to another member, or heard of it since it last looked whether it
     /// has a quorum: the crate forgets who was active each time that it does.
     pub(super) fn is_there(&self, peer: u64) -> bool {

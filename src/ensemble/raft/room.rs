@@ -184,6 +184,12 @@ impl Consensus {
         self.room.room() >= DiskSpace::Full
     }
 
+    /// Whether the disk of the log has less than the reserve.
+    #[must_use]
+    pub fn has_short_disk(&self) -> bool {
+        self.room.room() > DiskSpace::Enough
+    }
+
     /// Whether not even another term can be written down.
     pub(super) fn has_no_room(&self) -> bool {
         self.room.room() == DiskSpace::Nothing

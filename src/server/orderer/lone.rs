@@ -9,7 +9,7 @@ use jute::protocol::{Request, SyncRequest};
 
 use super::reaper::Reaper;
 use super::restoring::Restoring;
-use super::upkeep::Purges;
+use super::upkeep::{Purges, Wanted};
 use crate::engine::decide::expiry::ExpiryPlace;
 use crate::engine::decide::request::{Chore, Work};
 use crate::engine::decide::sequencer::Sequencer;
@@ -233,15 +233,12 @@ fn snapshot(
         snapshots.begin(&replica, standalone.log(), now);
     }
     let goes_on = advance(server, snapshots, standalone.has_more(), next_step);
-    purges.take_ended();
-    if snapshots.take_done().is_some() {
+    let is_done = snapshots.take_done().is_some();
+    if is_done {
         took_snapshot(server, snapshots.last_duration_ms());
-        purges.begin(server, None);
     }
-    if purges.take_missed() {
-        purges.begin(server, None);
-    }
-    purges.begin_due(server, now);
+    let occasion = (is_done, standalone.has_short_disk());
+    purges.turn(server, now, occasion, || Wanted { from: None, is_known: true });
     if goes_on {
         return Duration::ZERO;
     }

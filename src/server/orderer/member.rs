@@ -12,7 +12,7 @@ use super::lone;
 use super::member_role::{role_of, tell_no_role, tell_role};
 use super::read_only::ReadOnlyMode;
 use super::reaper::Reaper;
-use super::upkeep::Purges;
+use super::upkeep::{Purges, Wanted};
 use crate::config::{self, ListenAddress};
 use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::{Monotonic, Now};
@@ -429,16 +429,15 @@ impl Thread {
         if let Some(drift) = self.snapshots.take_drift() {
             member.found_drifted(drift)?;
         }
-        if let Some((index, zxid)) = self.snapshots.take_done() {
+        let done = self.snapshots.take_done();
+        if let Some((index, zxid)) = done {
             member.snapshot_taken(index, zxid, now);
             lone::took_snapshot(server, self.snapshots.last_duration_ms());
-            self.purges.begin(server, member.wanted());
         }
-        if self.purges.take_ended() {
+        let occasion = (done.is_some(), member.consensus().has_short_disk());
+        let wanted = || Wanted { from: member.wanted(), is_known: member.may_purge() };
+        if self.purges.turn(server, now, occasion, wanted) {
             member.consensus_mut().purged(now);
-        }
-        if self.purges.take_missed() {
-            self.purges.begin(server, member.wanted());
         }
         Ok(goes_on)
     }

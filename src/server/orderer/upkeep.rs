@@ -112,39 +112,65 @@ pub(super) struct Purges {
     under_way: Option<JoinHandle<()>>,
     /// When one is due, snapshot or not; at a start at once.
     due: Monotonic,
-    /// A snapshot was completed while one was under way, which may not have seen it.
-    missed: bool,
+    /// A snapshot was completed since the last one began, which may not have seen it.
+    has_snapshot: bool,
+}
+
+/// What others still take of the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// From which transaction on.
+    pub(super) from: Option<i64>,
+    /// Whether that is all, so that a purge need not wait for a snapshot.
+    pub(super) is_known: bool,
+}
+
+/// Why a purge begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Interval,
+    Snapshot,
 }
 
 impl Purges {
-    /// Begins one, unless none is wanted or one is under way. The log stays from the transaction
-    /// `wanted` on.
-    pub(super) fn begin(&mut self, server: &Server, wanted: Option<i64>) {
-        let Purge::Every(every) = server.config.purge else { return };
-        if self.under_way.is_some() {
-            self.missed = true;
-            return;
+    /// What a turn of the orderer does for them, `now`: hears whether one has ended, and begins one
+    /// that is due. Whether one has ended.
+    pub(super) fn turn(
+        &mut self,
+        server: &Server,
+        now: Monotonic,
+        (took_snapshot, has_short_disk): (bool, bool),
+        wanted: impl FnOnce() -> Wanted,
+    ) -> bool {
+        let has_ended = self.take_ended();
+        self.has_snapshot |= took_snapshot;
+        let purge = server.config.purge;
+        if let (Purge::Every(every), Some(reason)) =
+            (purge, self.reason(purge, now, has_short_disk))
+        {
+            let Wanted { from, is_known } = wanted();
+            if is_known || reason == Reason::Snapshot {
+                self.has_snapshot = false;
+                self.due = now.plus(millis(every));
+                self.under_way = purge_once(server, now, from);
+            }
         }
-        self.missed = false;
-        self.due = server.clock.monotonic().plus(millis(every));
-        self.under_way = purge_once(server, wanted);
+        has_ended
     }
 
-    /// Begins one if none was begun for an interval.
-    pub(super) fn begin_due(&mut self, server: &Server, now: Monotonic) {
-        if now >= self.due {
-            self.begin(server, None);
+    /// Why one is to begin now, if any is.
+    fn reason(&self, purge: Purge, now: Monotonic, has_short_disk: bool) -> Option<Reason> {
+        if purge == Purge::Never || self.under_way.is_some() {
+            None
+        } else if self.has_snapshot && (has_short_disk || !purge.is_seldom()) {
+            Some(Reason::Snapshot)
+        } else {
+            (now >= self.due).then_some(Reason::Interval)
         }
-    }
-
-    /// Whether another one is wanted and can begin, for a snapshot that the last one may not have
-    /// seen.
-    pub(super) fn take_missed(&mut self) -> bool {
-        self.under_way.is_none() && std::mem::take(&mut self.missed)
     }
 
     /// Whether one has ended since the last call.
-    pub(super) fn take_ended(&mut self) -> bool {
+    fn take_ended(&mut self) -> bool {
         let ended = self.under_way.take_if(|purge| purge.is_finished());
         let Some(ended) = ended.map(JoinHandle::join) else { return false };
         if ended.is_err() {
@@ -155,8 +181,8 @@ impl Purges {
 }
 
 /// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
-fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
-    let purge = removing_old(server, wanted);
+fn purge_once(server: &Server, now: Monotonic, wanted: Option<i64>) -> Option<JoinHandle<()>> {
+    let purge = removing_old(server, now, wanted);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
     let started = started.inspect_err(|error| {
         tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "the thread that purges cannot \
@@ -166,10 +192,13 @@ fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
 }
 
 /// Removes what is old, and tells what waits for the seal.
-fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 'static {
+fn removing_old(
+    server: &Server,
+    now: Monotonic,
+    wanted: Option<i64>,
+) -> impl FnOnce() + Send + 'static {
     let (directory, stats) = (Arc::clone(&server.directory), Arc::clone(&server.stats));
     let keep = server.config.snap_retain_count as usize;
-    let now = server.clock.monotonic();
     move || match storage::purge_behind(&directory, keep, wanted) {
         Ok(purged) => {
             if purged.snapshots > 0 || purged.logs > 0 {
@@ -200,20 +229,48 @@ mod tests {
     use super::*;
     use crate::server::figures::stats::Unsealed;
 
+    const HOUR: u64 = 3_600_000;
+
+    fn every(hours: u64) -> Purge {
+        Purge::Every(Duration::from_secs(3600 * hours))
+    }
+
     #[test]
-    fn a_snapshot_that_ends_during_a_purge_is_missed_once() {
-        let mut purges = Purges { missed: true, ..Purges::default() };
+    fn a_snapshot_that_ends_during_a_purge_is_not_missed() {
+        let mut purges = Purges { has_snapshot: true, due: Monotonic(HOUR), ..Purges::default() };
         let (end, ends) = std::sync::mpsc::channel::<()>();
         purges.under_way = Some(thread::spawn(move || {
             let _ = ends.recv();
         }));
-        assert!(!purges.take_missed(), "one is under way");
+        assert_eq!(purges.reason(every(1), Monotonic(9), false), None, "one is under way");
+        assert_eq!(purges.reason(every(1), Monotonic(HOUR), false), None, "one is under way");
         drop(end);
         while !purges.take_ended() {
             thread::yield_now();
         }
-        assert!(purges.take_missed());
-        assert!(!purges.take_missed(), "it is taken");
+        assert_eq!(purges.reason(every(1), Monotonic(9), false), Some(Reason::Snapshot));
+    }
+
+    #[test]
+    fn a_purge_comes_at_the_start_each_interval_and_after_a_snapshot() {
+        let at_start = Purges::default();
+        let without = Purges { due: Monotonic(HOUR), ..Purges::default() };
+        let with = Purges { has_snapshot: true, due: Monotonic(HOUR), ..Purges::default() };
+        assert_eq!(at_start.reason(every(1), Monotonic(0), false), Some(Reason::Interval));
+        assert_eq!(without.reason(every(1), Monotonic(HOUR - 1), false), None);
+        assert_eq!(without.reason(every(1), Monotonic(HOUR - 1), true), None);
+        assert_eq!(without.reason(every(1), Monotonic(HOUR), false), Some(Reason::Interval));
+        assert_eq!(with.reason(every(1), Monotonic(1), false), Some(Reason::Snapshot));
+        assert_eq!(with.reason(Purge::Never, Monotonic(HOUR), true), None);
+    }
+
+    /// ZooKeeper's purge comes at the start and each interval, and at no other time.
+    #[test]
+    fn who_wants_fewer_purges_gets_one_between_only_on_a_short_disk() {
+        let purges = Purges { has_snapshot: true, due: Monotonic(24 * HOUR), ..Purges::default() };
+        assert_eq!(purges.reason(every(24), Monotonic(23 * HOUR), false), None);
+        assert_eq!(purges.reason(every(24), Monotonic(1), true), Some(Reason::Snapshot));
+        assert_eq!(purges.reason(every(24), Monotonic(24 * HOUR), false), Some(Reason::Interval));
     }
 
     #[test]
@@ -233,7 +290,6 @@ mod tests {
 
     #[test]
     fn what_waits_for_the_seal_is_told_once_a_day() {
-        const HOUR: u64 = 3_600_000;
         let unsealed = Unsealed::default();
         let mut told = Vec::new();
         for hour in 0..60 {

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::kept_descriptors::with_one;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt};
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,6 +164,13 @@ impl DiskFile for RealFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The time of the last change of any kind: nobody sets that back.
+    fn stamp(&self) -> io::Result<Stamp> {
+        let its = self.0.metadata()?;
+        let (file, changed) = ((its.dev(), its.ino()), (its.ctime(), its.ctime_nsec()));
+        Ok(Stamp { file, len: its.len(), changed })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

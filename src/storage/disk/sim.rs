@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use self::dice::Dice;
 use self::file::SimFile;
 use self::folder_op::FolderOp;
-use super::{Access, Disk, DiskFile, Lock, LockAttempt};
+use super::{Access, Disk, DiskFile, Lock, LockAttempt, Stamp};
 
 mod dice;
 mod file;
@@ -156,6 +156,7 @@ impl SimDisk {
         let id = state.live[path];
         let file = state.files.get_mut(&id).expect("a linked file");
         file.live[byte] ^= 1 << bit;
+        file.changes += 1;
         file.durable.clone_from(&file.live);
         file.dirty.clear();
         file.unwritten.clear();
@@ -484,6 +485,13 @@ impl DiskFile for SimHandle {
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         Ok(self.state().live.get(path) == Some(&self.id))
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        let mut state = self.state();
+        let file = state.file(self.id)?;
+        let (len, changed) = (file.live.len() as u64, (file.changes, 0));
+        Ok(Stamp { file: (0, self.id), len, changed })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

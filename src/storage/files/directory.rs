@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::file_name::{self, FileName};
+use super::findings::Findings;
 use super::raft_state;
 use crate::old_name;
 use crate::storage::disk::{Disk, Lock, LockAttempt};
@@ -28,6 +29,7 @@ pub struct DataDirectory {
     /// Held by a purge while it removes, and by whoever needs files to be there that were listed
     /// before.
     removing: Mutex<()>,
+    findings: Findings,
     _locks: Vec<Box<dyn Lock>>,
 }
 
@@ -86,8 +88,8 @@ impl DataDirectory {
         locks: Vec<Box<dyn Lock>>,
     ) -> Self {
         let (handovers, useless) = (AtomicU64::new(0), Mutex::default());
-        let removing = Mutex::default();
-        Self { disk, snapshots, logs, handovers, useless, removing, _locks: locks }
+        let (removing, findings) = (Mutex::default(), Findings::default());
+        Self { disk, snapshots, logs, handovers, useless, removing, findings, _locks: locks }
     }
 
     /// A number that no other snapshot handed over has: one may come while another is being
@@ -110,6 +112,11 @@ impl DataDirectory {
     /// Whether the start has passed over this snapshot.
     pub(crate) fn is_useless(&self, snapshot: &Path) -> bool {
         self.useless.lock().iter().any(|useless| useless == snapshot)
+    }
+
+    /// What was found out about its files.
+    pub(crate) const fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or

@@ -9,8 +9,6 @@
 //! [`EntryLog::written`].
 
 use std::collections::VecDeque;
-use std::io::ErrorKind::NotFound;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,7 +20,7 @@ use super::logged::{Logged, take_back};
 use super::record::{EntryKind, GROUP_FULL, TRAILER_LEN, Trailer, zxid_of_payload};
 use super::segment::SegmentBegin;
 use super::segment_reader::SegmentReader;
-use super::segments::{drop_before_gap, readable_segments, remove, shorten};
+use super::segments::{drop_before_gap, open_if_kept, readable_segments, remove, shorten};
 use super::spare::SpareFiller;
 use super::txn_log::{LogOptions, TxnLog, epoch_of};
 use crate::storage::error::{DamageReason, StorageError};
@@ -374,7 +372,7 @@ pub struct EntryWriter {
     log: TxnLog,
     /// The entry that the snapshot of the start shows.
     base: SegmentBegin,
-    /// The segments, oldest first.
+    /// The segments, oldest first, those among them that somebody else removed.
     segments: Vec<SegmentBegin>,
     /// Whether they are others than they were.
     has_changed: bool,
@@ -439,10 +437,8 @@ impl EntryWriter {
     /// When the disk refuses. The log takes nothing more then.
     pub fn commit(&mut self) -> Result<(), StorageError> {
         self.log.commit()?;
-        if self.log.take_was_removed() {
-            self.was_removed = true;
-            self.forget_removed()?;
-        }
+        // It stays among the segments: what it held is in memory, in its place.
+        self.was_removed |= self.log.take_was_removed();
         if let Some(begin) = self.log.segment_begin()
             && self.segments.last() != Some(&begin)
         {
@@ -495,15 +491,23 @@ impl EntryWriter {
         Ok(())
     }
 
-    /// Knows no more of files that were removed; see [`purge`](crate::storage::purge).
+    /// Knows no more of files that a [`purge`](crate::storage::purge) removed, nor of those before
+    /// them, which it had to leave: the log does not go on from there. All up to `applied` is
+    /// applied. What is not is still to be read, from memory where somebody else removed the file,
+    /// so such a one stays known.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn forget_removed(&mut self) -> Result<(), StorageError> {
+    pub fn forget_removed(&mut self, applied: u64) -> Result<(), StorageError> {
         let left = self.directory.log_zxids()?;
-        let before = self.segments.len();
-        self.segments.retain(|segment| left.binary_search(&segment.zxid).is_ok());
-        self.has_changed |= self.segments.len() != before;
+        let is_purged = |pair: &[SegmentBegin]| match pair {
+            [removed, next] => left.binary_search(&removed.zxid).is_err() && next.index <= applied,
+            _ => false,
+        };
+        if let Some(last) = self.segments.windows(2).rposition(is_purged) {
+            self.segments.drain(..=last);
+            self.has_changed = true;
+        }
         Ok(())
     }
 
@@ -521,17 +525,6 @@ impl EntryWriter {
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {
         self.log.spare_filler()
-    }
-}
-
-/// A segment, unless it is empty, or was purged and the writer has not told yet.
-fn open_if_kept(
-    directory: &DataDirectory,
-    path: &Path,
-) -> Result<Option<SegmentReader>, StorageError> {
-    match SegmentReader::open(directory.disk().as_ref(), path) {
-        Err(StorageError::Io { source, .. }) if source.kind() == NotFound => Ok(None),
-        reader => reader,
     }
 }
 

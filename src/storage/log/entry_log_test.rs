@@ -13,6 +13,9 @@ use crate::storage::{
     discard_void_log, purge,
 };
 
+#[path = "entry_log_test/removed.rs"]
+mod removed;
+
 /// Takes any record: consensus has its own idea of what they mean.
 #[derive(Default)]
 struct Any(Vec<i64>);
@@ -71,7 +74,7 @@ impl Both {
 
     fn purge(&mut self, keep: usize) -> Result<Purged, StorageError> {
         let purged = purge(&self.log.directory, keep)?;
-        self.writer.forget_removed()?;
+        self.writer.forget_removed(self.log.last_index())?;
         self.write()?;
         Ok(purged)
     }
@@ -200,22 +203,6 @@ fn what_is_appended_behind_a_reader_is_read() {
         log.log.tail.clear();
         assert_eq!(all(&log).len(), at as usize);
     }
-}
-
-/// A purge removes a file while it is open, and tells of it later.
-#[test]
-fn what_was_purged_behind_a_reader_is_not_here_any_more() {
-    let fixture = fixture();
-    let mut log = open(&fixture).expect("opens");
-    log.append((1..4).map(|at| entry(at, zxid(1, at as i64))).collect()).expect("appends");
-    log.log.tail.clear();
-    assert_eq!(log.entries(1, 4, u64::MAX).expect("reads").expect("there").len(), 3);
-    log.append(vec![entry(4, zxid(1, 4))]).expect("appends");
-    log.log.tail.clear();
-    let path = log.log.directory.log_path(zxid(1, 1));
-    log.log.directory.disk().remove(&path).expect("removes");
-    assert_eq!(log.entries(4, 5, u64::MAX).expect("is no failure"), None);
-    assert_eq!(log.entries(1, 2, u64::MAX).expect("is no failure"), None);
 }
 
 /// Entries are read before they are written, whatever is cut off before the writer comes to it.
@@ -464,47 +451,6 @@ fn a_snapshot_that_came_in_part_is_not_whole_and_leaves_nothing() {
     drop(received);
     let names = fixture.disk.list(Path::new(FOLDER)).expect("lists");
     assert!(!names.iter().any(|name| name.starts_with("tmp.")), "{names:?}");
-}
-
-#[test]
-fn after_a_purge_the_first_entry_is_one_whose_predecessor_is_known() {
-    let fixture = fixture();
-    let mut log = open(&fixture).expect("opens");
-    for index in 1..=40 {
-        log.append(vec![entry(index, zxid(1, index as i64 - 1))]).expect("appends");
-    }
-    let ledger = Ledger { txns: [(zxid(1, 29), vec![1])].into(), ..Ledger::default() };
-    ledger.snapshot(&log.directory, 30).expect("writes");
-    assert!(log.purge(1).expect("purges").logs > 0);
-    let first = log.first_index();
-    assert!((2..=31).contains(&first), "{first}");
-    assert_eq!(log.entries(first - 1, 40, u64::MAX).expect("reads"), None);
-    assert_eq!(log.zxid(first - 1), Some(zxid(1, first as i64 - 2)));
-    assert_eq!(all(&log).len() as u64, 41 - first);
-    drop(log);
-    let log = open(&fixture).expect("opens");
-    assert_eq!(log.first_index(), first);
-    assert_eq!(log.base.index, 30);
-}
-
-#[test]
-fn entries_before_one_that_is_missing_are_as_good_as_purged() {
-    let fixture = fixture();
-    let mut log = open(&fixture).expect("opens");
-    for index in 1..=9 {
-        // Three segments of three.
-        let term = (index as i64 - 1) / 3 + 1;
-        log.append(vec![entry(index, zxid(term, (index as i64 - 1) % 3))]).expect("appends");
-    }
-    let ledger = Ledger { txns: [(zxid(3, 0), vec![1])].into(), ..Ledger::default() };
-    ledger.snapshot(&log.directory, 7).expect("writes");
-    // As a purge leaves it whose removals did not all last.
-    fixture.disk.remove(&Path::new(FOLDER).join("log.200000000")).expect("removes");
-    drop(log);
-    let log = open(&fixture).expect("opens");
-    assert_eq!((log.first_index(), log.last_index()), (8, 9));
-    assert_eq!((log.zxid(6), log.zxid(7)), (None, Some(zxid(3, 0))));
-    assert_eq!(log.entries(3, 9, u64::MAX).expect("reads"), None);
 }
 
 /// A log that ends before the member's own snapshot, in an older term, says nothing of the terms up

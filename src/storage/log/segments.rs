@@ -1,9 +1,13 @@
 //! Which segments a folder has, by what their files say, and what takes one of them away.
 
+use std::io::ErrorKind::NotFound;
+use std::path::Path;
+
 use super::record::zxid_of_payload;
 use super::segment::SegmentBegin;
 use super::segment_reader::{SegmentOrigin, SegmentReader};
 use crate::storage::error::{During, StorageError};
+use crate::storage::files::atomic_file::remove_if_there;
 use crate::storage::files::directory::DataDirectory;
 
 /// The segments that this server wrote, oldest first; those after the last one of ZooKeeper, and
@@ -46,6 +50,18 @@ fn list(segments: &mut Vec<SegmentBegin>, zxid: i64, reader: Option<&SegmentRead
     }
 }
 
+/// A segment, unless it is empty, or somebody removed it, or a purge did of which the writer has not
+/// told yet.
+pub(super) fn open_if_kept(
+    directory: &DataDirectory,
+    path: &Path,
+) -> Result<Option<SegmentReader>, StorageError> {
+    match SegmentReader::open(directory.disk().as_ref(), path) {
+        Err(StorageError::Io { source, .. }) if source.kind() == NotFound => Ok(None),
+        reader => reader,
+    }
+}
+
 /// Forgets the segments before one that does not reach to the next, as if they had been purged.
 /// Recovery has looked at what stands after the entry `known`, which the snapshot shows, and
 /// before it only a reader can tell. The last segment must reach to that entry: else nothing says
@@ -79,7 +95,7 @@ pub(super) fn drop_before_gap(
 }
 
 /// Whether a segment, which begins at this entry or before it, has it in its place.
-fn holds(
+pub(crate) fn holds(
     directory: &DataDirectory,
     begin: SegmentBegin,
     entry: SegmentBegin,
@@ -98,7 +114,7 @@ fn holds(
 
 /// Whether the records of a segment are those up to `end` and no others: else its place in the log
 /// is not certain.
-fn ends_before(
+pub(crate) fn ends_before(
     directory: &DataDirectory,
     begin: SegmentBegin,
     end: u64,
@@ -114,11 +130,11 @@ fn ends_before(
     Ok(reader.next()?.is_err())
 }
 
-/// Removes a segment, durably.
+/// Removes a segment, durably, if it is there.
 pub(crate) fn remove(directory: &DataDirectory, begin: SegmentBegin) -> Result<(), StorageError> {
     let path = directory.log_path(begin.zxid);
     let disk = directory.disk();
-    disk.remove(&path).during("remove", &path)?;
+    remove_if_there(disk.as_ref(), &path)?;
     disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
 }
 

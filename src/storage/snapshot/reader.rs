@@ -71,12 +71,7 @@ pub(crate) enum Ending {
     Damaged,
 }
 
-/// Whether the last seal, which covers everything before it, matches.
-pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
-    Ok(ending(disk, path)? == Ending::Whole)
-}
-
-/// Whether the last seal matches, or is not there.
+/// Whether the last seal, which covers everything before it, matches, or is not there.
 pub(crate) fn ending(disk: &dyn Disk, path: &Path) -> Result<Ending, StorageError> {
     let mut content = open(disk, path)?;
     let mut checksum = Adler32::new();

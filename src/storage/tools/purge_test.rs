@@ -1,6 +1,7 @@
 //! What a purge keeps.
 
 use super::*;
+use crate::message::told::ids_told;
 use crate::storage::disk::sim::{Dice, Fault};
 use crate::storage::fixture::Fixture;
 use crate::storage::ledger::Ledger;
@@ -67,7 +68,7 @@ fn the_last_bytes_are_whole_files() {
     let logs = directory.log_zxids().expect("lists");
     let one = size(directory.disk().as_ref(), &directory.log_path(1)).expect("is there");
     for (most, first) in [(0, 5), (one - 1, 5), (one, 4), (3 * one, 2), (u64::MAX, 0)] {
-        assert_eq!(last_bytes(&directory, &logs, most).expect("reads"), first, "{most}");
+        assert_eq!(last_bytes(&directory, &logs, most), first, "{most}");
     }
 }
 
@@ -120,10 +121,9 @@ fn of_a_member_only_its_own_snapshots_count() {
         let fixture = worn();
         for name in ["snapshot.6", "snapshot.8"] {
             fixture.edit(name, |bytes| {
+                let seals = seals(bytes);
                 bytes[8..16].fill(0xff);
-                let covered = bytes.len() - 13;
-                let seal = i64::from(adler32(&bytes[..covered])).to_be_bytes();
-                bytes[covered..covered + 8].copy_from_slice(&seal);
+                seals.into_iter().for_each(|at| seal_anew(bytes, at));
             });
         }
         fixture
@@ -186,12 +186,172 @@ fn what_zookeeper_wrote_goes_up_to_the_zxid_of_the_seal() {
     purge(&fixture.open(), 1).expect("purges");
     assert_eq!(names(&fixture), "ferrokeeper.sealed log.9 snapshot.a");
     assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
-    // A marker that cannot be read releases nothing.
+}
+
+/// It says nothing of what this server wrote.
+#[test]
+fn a_seal_that_cannot_be_read_releases_nothing_of_zookeepers() {
     let fixture = worn();
+    fixture.edit("log.1", |bytes| bytes[8..16].fill(0));
+    fixture.edit("snapshot.2", |bytes| bytes[8..16].fill(0xff));
     fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"");
-    let before = fixture.image();
-    purge(&fixture.open(), 1).expect_err("refuses");
-    assert_eq!(fixture.image(), before);
+    let directory = fixture.open();
+    for told in [&["FK0340"][..], &[]] {
+        let (purged, ids) = ids_told(|| purge(&directory, 1));
+        purged.expect("purges");
+        assert_eq!(ids, told);
+        assert_eq!(names(&fixture), "ferrokeeper.sealed log.1 log.9 snapshot.2 snapshot.a");
+    }
+}
+
+/// The last seal tells of a byte that turned over, not of a snapshot that was written wrong.
+#[test]
+fn a_snapshot_counts_that_can_be_read_to_its_end() {
+    let fixture = worn();
+    fixture.edit("snapshot.a", |bytes| {
+        bytes[40] ^= 1;
+        let last = bytes.len() - 13;
+        seal_anew(bytes, last);
+    });
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(names(&fixture), "log.7 log.9 snapshot.8 snapshot.a");
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+}
+
+/// As many bytes as the first purge reads, it would read after each snapshot.
+#[test]
+fn a_snapshot_is_read_to_its_end_once() {
+    const MANY: u64 = 1 << 40;
+    let fixture = worn();
+    let directory = fixture.open();
+    let reads = || {
+        fixture.disk.fail_a_read_after(MANY);
+        purge(&directory, 3).expect("purges");
+        MANY - fixture.disk.reads_left().expect("none failed")
+    };
+    let (first, second) = (reads(), reads());
+    // The heads of the logs.
+    assert!(2 * second < first, "{second} reads, and {first} the first time");
+    // Another file of the same name and length is not what was read.
+    let bytes = fixture.content("snapshot.8");
+    fixture.disk.plant(&Fixture::path("snapshot.8"), &bytes);
+    assert!(reads() > second);
+    assert_eq!(reads(), second);
+    fixture.edit("snapshot.8", |bytes| bytes[40] ^= 1);
+    purge(&directory, 2).expect("purges");
+    assert_eq!(names(&fixture), "log.5 log.7 log.9 snapshot.6 snapshot.8 snapshot.a");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_stays_is_told_of_once_and_stops_nothing() {
+    let fixture = worn();
+    // Neither a snapshot nor a log, a log of a later release, and a snapshot that is damaged.
+    for name in ["snapshot.0", "log.1"] {
+        fixture.edit(name, |bytes| bytes[0] ^= 1);
+    }
+    fixture.edit("log.3", |bytes| bytes[7] = 99);
+    fixture.edit("snapshot.8", |bytes| bytes[40] ^= 1);
+    let directory = fixture.open();
+    for (told, snapshots, logs) in [(4, 2, 0), (0, 0, 0)] {
+        let (purged, ids) = ids_told(|| purge(&directory, 2));
+        assert_eq!(purged.expect("purges"), Purged { snapshots, logs, unsealed_bytes: 0 });
+        assert_eq!(ids, vec!["FK0340"; told]);
+        assert_eq!(
+            names(&fixture),
+            "log.1 log.3 log.5 log.7 log.9 snapshot.0 snapshot.6 snapshot.8 snapshot.a"
+        );
+    }
+    drop(directory);
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+}
+
+#[test]
+fn a_read_that_fails_stops_no_purge() {
+    let mut stood_in_the_way = 0;
+    for reads in 0.. {
+        let fixture = worn();
+        let directory = fixture.open();
+        fixture.disk.fail_a_read_after(reads);
+        purge(&directory, 2).expect("goes on");
+        drop(directory);
+        if fixture.disk.reads_left().is_some() {
+            break;
+        }
+        stood_in_the_way += usize::from(names(&fixture) != "log.7 log.9 snapshot.8 snapshot.a");
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "{reads} reads");
+        // The disk is well again.
+        purge(&fixture.open(), 2).expect("purges");
+        assert_eq!(names(&fixture), "log.7 log.9 snapshot.8 snapshot.a", "{reads} reads");
+    }
+    assert!(stood_in_the_way > 0);
+}
+
+/// Whatever went is gone for good: a log that comes back may be one that does not lead to the next.
+#[test]
+fn what_cannot_be_removed_stays_and_what_was_removed_does_not_come_back() {
+    let mut refused = Vec::new();
+    for operations in 0..12 {
+        let fixture = worn();
+        let directory = fixture.open();
+        fixture.disk.fail_after(operations, Fault::Eio);
+        let purged = purge(&directory, 1);
+        drop(directory);
+        let left = names(&fixture);
+        match purged {
+            // The first one is the sync of the newest snapshot: then it does not count.
+            Ok(purged) => {
+                let gone = if operations == 0 { 7 } else { 8 };
+                assert_eq!(purged.snapshots + purged.logs, gone, "{operations}: {purged:?}");
+                fixture.disk.crash(&mut Dice(operations));
+                assert_eq!(names(&fixture), left, "{operations}");
+            }
+            Err(_) => refused.push(operations),
+        }
+        purge(&fixture.open(), 1).expect("purges");
+        assert_eq!(names(&fixture), "log.9 snapshot.a", "{operations}");
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "{operations}");
+    }
+    // The syncs of the folder.
+    assert_eq!(refused, [6, 11]);
+}
+
+/// A start from one that the log does not go on from ends before the newest, if it goes at all.
+#[test]
+fn a_snapshot_counts_from_which_the_log_leads_to_the_newest() {
+    let without = |logs: &[&str]| {
+        let fixture = worn();
+        logs.iter().for_each(|log| fixture.disk.remove(&Fixture::path(log)).expect("removes"));
+        fixture
+    };
+    // The first two count; what is before 7 does not lead there.
+    let fixture = without(&["log.7"]);
+    purge(&fixture.open(), 2).expect("purges");
+    assert_eq!(names(&fixture), "log.5 log.9 snapshot.8 snapshot.a");
+    // Only the newest two count, so what is older stays, as far as it is no more than what counts.
+    let fixture = without(&["log.7"]);
+    purge(&fixture.open(), 3).expect("purges");
+    assert_eq!(
+        names(&fixture),
+        "log.1 log.3 log.5 log.9 snapshot.2 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
+    );
+    // As after a snapshot of the leader's that replaced the log.
+    let fixture = without(&["log.1", "log.3", "log.5", "log.7", "log.9"]);
+    purge(&fixture.open(), 3).expect("purges");
+    assert_eq!(names(&fixture), "snapshot.4 snapshot.6 snapshot.8 snapshot.a");
+}
+
+/// Where the seals of a snapshot are, first to last.
+fn seals(bytes: &[u8]) -> Vec<usize> {
+    let is_seal = |at: &usize| {
+        let sum = i64::from(adler32(&bytes[..*at])).to_be_bytes();
+        bytes[*at..].starts_with(&[&sum[..], b"\0\0\0\x01/"].concat())
+    };
+    (16..bytes.len()).filter(is_seal).collect()
+}
+
+fn seal_anew(bytes: &mut [u8], at: usize) {
+    let seal = i64::from(adler32(&bytes[..at])).to_be_bytes();
+    bytes[at..at + 8].copy_from_slice(&seal);
 }
 
 #[test]

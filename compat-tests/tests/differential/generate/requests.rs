@@ -2,7 +2,7 @@
 
 use super::Generator;
 use super::values::{ADMIN, DELETE, IDENTITIES, READ, WRITE};
-use crate::script::{Data, Op, Since, op};
+use crate::script::{Data, Op, Path, Since, op};
 use crate::side::{SUPER_TOKEN, open_acl};
 
 impl Generator {
@@ -175,20 +175,26 @@ impl Generator {
     pub(super) fn watch(&mut self, client: usize) -> Op {
         if self.random.chance(40) {
             let kind = if self.random.chance(3) { 2 } else { i32::from(self.random.chance(50)) };
-            return Op::Watch { code: op::ADD_WATCH, path: self.path(client, READ), kind };
+            return Op::Watch { code: op::ADD_WATCH, path: self.watched(client), kind };
         }
         let code = if self.random.chance(50) { op::CHECK_WATCHES } else { op::REMOVE_WATCHES };
         let (path, mut kind) = match self.known.some_watch(&mut self.random, client) {
             Some((path, kind)) if self.random.chance(80) => (Some(path), kind),
             _ => {
                 let kind = i32::try_from(1 + self.random.below(5)).expect("small");
-                (self.path(client, READ), kind)
+                (self.watched(client), kind)
             }
         };
         if self.random.chance(15) {
             kind = *self.random.pick(&[0, 1, 2, 3, 3, 3, 4, 5, 6, -1]);
         }
         Op::Watch { code, path, kind }
+    }
+
+    /// Never the empty path: the null one is the same to this server, and another one to ZooKeeper
+    /// (docs/architecture.md, "Where it differs from ZooKeeper").
+    fn watched(&mut self, client: usize) -> Path {
+        not_empty(self.path(client, READ))
     }
 
     pub(super) fn set_watches(&mut self, client: usize) -> Op {
@@ -203,8 +209,8 @@ impl Generator {
         let mut lists = Vec::new();
         for list in 0..count {
             let paths = (0..self.random.below(3)).map(|_| match list {
-                1 => self.free_path(client),
-                _ => self.path(client, READ),
+                1 => not_empty(self.free_path(client)),
+                _ => self.watched(client),
             });
             lists.push(paths.collect());
         }
@@ -264,4 +270,8 @@ impl Generator {
         let bytes = if self.random.chance(50) { 1 } else { 1 + self.random.below(30) };
         Op::Cut { op: Box::new(op), bytes }
     }
+}
+
+fn not_empty(path: Path) -> Path {
+    path.filter(|path| !path.is_empty())
 }

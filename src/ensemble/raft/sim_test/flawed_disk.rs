@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::storage::sim::SimDisk;
-use crate::storage::{Access, Disk, DiskFile, LockAttempt};
+use crate::storage::{Access, Disk, DiskFile, LockAttempt, Stamp};
 
 use super::Flaw;
 
@@ -91,6 +91,10 @@ impl DiskFile for FlawedFile {
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         self.inner.is_at(path)
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.inner.stamp()
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -1,6 +1,8 @@
 //! What a leader's purge leaves in its log for another member: that takes it from what it is known
 //! to have on, or from the snapshot on that it gets.
 
+use std::sync::Arc;
+
 use super::storm::Mend;
 use super::timeline::MS;
 use super::world::{Event, World};
@@ -133,4 +135,26 @@ fn nothing_is_kept_for_who_is_away() {
         world.write_and_purge(leader, true);
     }
     assert!(world.first_index(leader) > had + 1);
+}
+
+/// What stood in it is in memory only: of that, nothing is passed over.
+#[test]
+fn a_log_that_is_removed_under_a_member_is_gone_on_with() {
+    for of_leader in [true, false] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        let at = if of_leader { leader } else { (leader + 1) % 3 };
+        for _ in 0..3 {
+            let directory = Arc::clone(world.member(at).consensus().directory());
+            for zxid in directory.log_zxids().expect("lists") {
+                directory.disk().remove(&directory.log_path(zxid)).expect("removes");
+            }
+            world.set_data(leader, 10);
+            world.set_data(leader, 10);
+            world.pass(500);
+            assert_eq!(world.waiting(leader), 0);
+            let applied = world.member(at).consensus().applied();
+            assert_eq!(applied, world.member(leader).consensus().last_index());
+        }
+    }
 }

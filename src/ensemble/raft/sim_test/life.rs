@@ -241,10 +241,8 @@ impl World {
         let (disk, is_tainted) = (self.servers[at].disk.clone(), self.is_tainted);
         let now = self.servers[at].clock.read(self.timeline.now()).monotonic;
         self.with(at, |member| {
-            if !member.try_snapshot(&disk, is_tainted, now)? {
-                return Ok(());
-            }
-            if purges {
+            let is_taken = member.try_snapshot(&disk, is_tainted, now)?;
+            if purges && (is_taken || member.may_purge()) {
                 purged = purge_behind(member.consensus().directory(), keep, member.wanted())?.logs;
                 member.consensus_mut().purged(now);
             }

@@ -11,10 +11,13 @@ pub(super) struct SimFile {
     pub(super) dirty: BTreeSet<usize>,
     /// Sectors whose write-back failed: clean, and not what the disk holds.
     pub(super) unwritten: BTreeSet<usize>,
+    /// How often it was written.
+    pub(super) changes: i64,
 }
 
 impl SimFile {
     pub(super) fn touch(&mut self, from: usize, to: usize) {
+        self.changes += 1;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
             self.dirty.insert(sector);
             self.unwritten.remove(&sector);
