@@ -4,12 +4,14 @@
 
 use std::net::IpAddr;
 
+use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
 use super::founding::{Applicant, FoundingAnswer};
 use super::from_peer::{FromPeer, PeerRefused};
 use super::raft::{EnsembleError, Member, Prospect, Said, Transport};
 use super::ways::{Way, Ways};
+use super::words::PeerWord;
 use crate::engine::time::{Monotonic, Now};
 use crate::storage::{MOVE_ASIDE, Over};
 
@@ -32,6 +34,9 @@ pub const fn stood_still(late_ms: u64) -> u64 {
 #[derive(Debug)]
 pub struct Life {
     ways: Ways,
+    /// What members ask that have a way here while there is none to them yet: an answer would be
+    /// lost, and they would wait for it. Bounded by what they take of their clients.
+    early: HashMap<u64, Vec<PeerWord>>,
     next_tick: Monotonic,
     next_report: Monotonic,
     /// Between two reports, in milliseconds.
@@ -58,6 +63,7 @@ impl Life {
     pub fn new(now: Monotonic, tick_time_ms: u64, voters: Vec<u8>, listed: Vec<u8>) -> Self {
         Self {
             ways: Ways::default(),
+            early: HashMap::new(),
             next_tick: now.plus(TICK_MS),
             next_report: now,
             report_ms: (tick_time_ms / 2).max(1),
@@ -105,12 +111,19 @@ impl Life {
         match what {
             FromPeer::Said(from, said) => match said {
                 Said::Message(message) => member.step(message),
+                Said::Word(word) if word.wants_answer() && !self.ways.are_both(from) => {
+                    self.early.entry(from).or_default().push(word);
+                }
                 Said::Word(word) => member.hear(from, word, now)?,
                 // These have connections of their own.
                 Said::Question(_) | Said::Answer(_) | Said::Alive(_) => {}
             },
-            FromPeer::Hears(peer, is_up) => return Ok(self.way(member, peer, Way::Hears, is_up)),
-            FromPeer::Speaks(peer, is_up) => return Ok(self.way(member, peer, Way::Speaks, is_up)),
+            FromPeer::Hears(peer, is_up) => {
+                return self.way(member, peer, (Way::Hears, is_up), now);
+            }
+            FromPeer::Speaks(peer, is_up) => {
+                return self.way(member, peer, (Way::Speaks, is_up), now);
+            }
             FromPeer::Refused(PeerRefused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
             FromPeer::Refused(PeerRefused::Removed) => member.is_over(Over::Removed, now.monotonic),
             FromPeer::Refused(PeerRefused::Replaced) => return Err(EnsembleError::ProcessReplaced),
@@ -131,16 +144,18 @@ impl Life {
         &mut self,
         member: &mut Member<T>,
         peer: u64,
-        way: Way,
-        is_up: bool,
-    ) -> Option<u64> {
+        (way, is_up): (Way, bool),
+        now: Now,
+    ) -> Result<Option<u64>, EnsembleError> {
+        let early = self.early.remove(&peer).unwrap_or_default();
         if self.ways.change(peer, way, is_up) {
             member.found(peer);
-            return None;
+            early.into_iter().try_for_each(|word| member.hear(peer, word, now))?;
+            return Ok(None);
         }
         member.lost(peer);
         member.consensus_mut().report_unreachable(peer);
-        Some(peer)
+        Ok(Some(peer))
     }
 
     /// A server wants to belong to the ensemble. Where nobody hears of a seat, another member is

@@ -31,6 +31,11 @@ impl Ways {
         } else {
             ways.remove(&peer);
         }
+        self.are_both(peer)
+    }
+
+    /// Whether both are there.
+    pub(super) fn are_both(&self, peer: u64) -> bool {
         self.hears.contains(&peer) && self.speaks.contains(&peer)
     }
 }

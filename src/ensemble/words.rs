@@ -107,6 +107,12 @@ impl TreeVersion {
 }
 
 impl PeerWord {
+    /// Whether who says it waits for an answer.
+    #[must_use]
+    pub const fn wants_answer(&self) -> bool {
+        matches!(self, Self::Forwarded { .. } | Self::ChangeList { .. })
+    }
+
     /// The first version of the members' protocol that has this word: nobody who speaks an earlier
     /// one may be told it.
     #[must_use]

@@ -29,7 +29,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::{Clients as _, RequestKind};
 use crate::ensemble::queue::Submission;
 use crate::ensemble::steps::{Applying, RequestShare};
-use crate::ensemble::words::{Forwarded, PeerWord, Verdict};
+use crate::ensemble::words::{Forwarded, PeerWord, StreamId, Verdict};
 use crate::list::change::{Asked, Present};
 use crate::list::line::Addresses;
 use crate::list::{Role, ServerList, Servers};
@@ -63,9 +63,19 @@ struct Waiting {
     number: u64,
     asked: Forwarded,
     room: RequestShare,
-    /// The leader that was asked, and its term.
-    of: Option<(u64, u64)>,
+    /// Who was asked.
+    of: Option<Leader>,
     verdict: Option<Verdict>,
+}
+
+/// Whoever leads, as one that can be asked: with one that was lost meanwhile, a word to it may have
+/// been, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leader {
+    member: u64,
+    term: u64,
+    /// What it is asked in; none for this member itself.
+    stream: Option<StreamId>,
 }
 
 /// A change that a leader is about.
@@ -100,7 +110,7 @@ impl ListChange {
     /// The leader has decided what this member asked.
     pub(super) fn decided(&mut self, from: u64, number: u64, verdict: Verdict) {
         let is_it = |waiting: &&mut Waiting| {
-            waiting.number == number && waiting.of.is_some_and(|(leader, _)| leader == from)
+            waiting.number == number && waiting.of.is_some_and(|leader| leader.member == from)
         };
         if let Some(waiting) = self.waiting.as_mut().filter(is_it) {
             waiting.verdict = Some(verdict);
@@ -277,22 +287,22 @@ impl<T: Transport> Member<T> {
         }
         let leader = leader_of(requests, consensus);
         match (waiting.of, leader) {
-            (None, Some((leader, term))) if leader == consensus.id() => {
-                list_change.asked.insert(leader, (waiting.number, waiting.asked.clone()));
-                waiting.of = Some((leader, term));
-            }
-            (None, Some(of)) => {
-                let version = transport.version_with(server_of(of.0));
+            (None, Some(leader)) => {
+                let (number, asked) = (waiting.number, waiting.asked.clone());
+                waiting.of = Some(leader);
+                if leader.stream.is_none() {
+                    list_change.asked.insert(leader.member, (number, asked));
+                    return;
+                }
+                let version = transport.version_with(server_of(leader.member));
                 if version.is_some_and(|version| version < SPOKEN) {
                     let error = ErrorCode::ReconfigDisabled;
                     waiting.verdict = Some(Verdict::Refused(Zxid::ZERO, error));
                     return;
                 }
-                let (number, asked) = (waiting.number, waiting.asked.clone());
-                transport.say(of.0, PeerWord::ChangeList { number, asked });
-                waiting.of = Some(of);
+                transport.say(leader.member, PeerWord::ChangeList { number, asked });
             }
-            (Some(of), leader) if leader != Some(of) => {
+            (Some(asked), leader) if leader != Some(asked) => {
                 waiting.verdict = Some(Verdict::Close);
             }
             _ => {}
@@ -521,13 +531,14 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// Who leads and can be asked, and in which term.
-fn leader_of(requests: &Requests, consensus: &Consensus) -> Option<(u64, u64)> {
+/// Who leads and can be asked.
+fn leader_of(requests: &Requests, consensus: &Consensus) -> Option<Leader> {
     if let Some(leading) = &requests.leading {
-        return Some((consensus.id(), leading.term()));
+        return Some(Leader { member: consensus.id(), term: leading.term(), stream: None });
     }
     let following = requests.following.as_ref().filter(|its| !its.is_leaving())?;
-    Some((following.leader(), following.term()))
+    let (member, term) = (following.leader(), following.term());
+    Some(Leader { member, term, stream: Some(following.stream()) })
 }
 
 /// What a request for another list asks.

@@ -125,6 +125,12 @@ impl World {
         }
     }
 
+    /// What is on its way of the list, for whoever reads a violation.
+    pub(super) fn list_changes(&self) -> Vec<String> {
+        let members = self.servers.iter().filter_map(|server| server.member.as_ref());
+        members.map(|member| format!("{:?}", member.list_change)).collect()
+    }
+
     /// Whether everybody votes that the list wants to.
     pub(super) fn follows_list(&self) -> bool {
         let members = || self.servers.iter().filter_map(|server| server.member.as_ref());

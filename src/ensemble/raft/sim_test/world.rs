@@ -400,8 +400,9 @@ impl World {
                 let is = (self.is_whole(), self.have_same_trees(), is_settled());
                 return Err(format!(
                     "no agreement: {members:?}, sessions {living:x?}, quiet {}, whole, same, \
-                     settled {is:?}",
-                    self.quiet
+                     settled {is:?}, lists {:?}",
+                    self.quiet,
+                    self.list_changes(),
                 ));
             }
             self.step()?;
