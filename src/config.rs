@@ -49,7 +49,7 @@ pub use fields::Config;
 pub use files::{Purge, SnapshotCompression};
 pub use keys::{Fate, KEYS, Key, Refusal, Section, known_key, nearest as nearest_key};
 pub use logs::{AuditTo, Logs};
-pub use members::{Ensemble, EnsembleServer, SessionsLive};
+pub use members::{Ensemble, SessionsLive};
 pub use ports::ListenAddress;
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use sessions::SessionPasswords;

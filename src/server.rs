@@ -345,7 +345,7 @@ async fn serve_as_member(
     let (client_port, port) = open_ports(&server, admin)?;
     tracing::info!(
         myid = members.my_id,
-        servers = members.servers.len(),
+        servers = members.list.servers.iter().len(),
         address = %listen,
         "starting as a server of an ensemble"
     );

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use crate::list::line::LineError;
 use crate::message::MessageId;
 
 /// A configuration that no server can be started with; exit code 2.
@@ -49,6 +50,18 @@ pub enum ConfigError {
         value: String,
         /// What the key takes, with its unit.
         expected: String,
+    },
+    /// A line of the server list that is none.
+    #[error("{place}: {key} is {value:?}: {error}")]
+    ServerLine {
+        /// File and line, or where else it was set.
+        place: String,
+        /// `server.N`.
+        key: String,
+        /// The value as it was written.
+        value: String,
+        /// What is wrong with it.
+        error: LineError,
     },
     /// A key that cannot be honoured, and without which the server would be less safe than was
     /// asked for.
@@ -148,7 +161,7 @@ impl ConfigError {
             Self::Directory { .. } => MessageId::CONFIG_IS_DIRECTORY,
             Self::TooLarge { .. } => MessageId::CONFIG_TOO_LARGE,
             Self::MalformedEscape { .. } => MessageId::MALFORMED_ESCAPE,
-            Self::BadValue { .. } => MessageId::BAD_VALUE,
+            Self::BadValue { .. } | Self::ServerLine { .. } => MessageId::BAD_VALUE,
             Self::Refused { .. } => MessageId::KEY_REFUSED,
             Self::NotSet { .. } => MessageId::KEY_NOT_SET,
             Self::Contradiction { .. } => MessageId::CONTRADICTION,
@@ -186,6 +199,7 @@ impl ConfigError {
             Self::BadValue { key, .. } if WITHOUT_DEFAULT.contains(&key.as_str()) => {
                 format!("Correct {key}.")
             }
+            Self::ServerLine { key, .. } => format!("Correct {key}."),
             Self::BadValue { key, .. } => {
                 format!("Correct {key}, or remove it to get its default.")
             }

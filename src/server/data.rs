@@ -107,7 +107,7 @@ pub(super) fn open_member(
         rules: rules(config),
         seed: random()?,
         zxids_a_term: ZXIDS_A_TERM,
-        list: Some(List { text: members.list(), since: Clock::wall() }),
+        list: Some(List { text: members.list.text(), since: Clock::wall() }),
     };
     Ok((ensemble, directory, unfinished))
 }
