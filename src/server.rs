@@ -481,7 +481,7 @@ fn announce(server: &Server, port: u16) {
         data_dir = %config.data_dir.display(),
         "serving ZooKeeper clients; {who}"
     );
-    if config.shown_file.is_some() {
+    if config.file.is_some() {
         return;
     }
     let host = match config.client_listen.address {

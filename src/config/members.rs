@@ -10,6 +10,7 @@ use super::server_line;
 use super::settings::{Setting, Settings};
 use super::value::{bad_value, native_bool, set_number};
 use super::{ConfigError, Note};
+use crate::list::files::POINTER;
 use crate::list::line::{Addresses, LineError};
 use crate::list::{Role, Server, ServerList, Servers};
 use crate::message::MessageId;
@@ -75,8 +76,8 @@ pub(super) struct Beside<'a> {
 }
 
 impl Ensemble {
-    /// `None` where there is at most one server, which runs standalone, or where it is not known
-    /// which of them this is. What is refused is `found`, and something stands in its place.
+    /// `None` where the server runs standalone, or where it is not known which of them this is.
+    /// What is refused is `found`, and something stands in its place.
     pub(super) fn from_settings(
         settings: &Settings,
         place: &str,
@@ -84,15 +85,23 @@ impl Ensemble {
         notes: &mut Vec<Note>,
         found: &mut Found,
     ) -> Option<Self> {
-        found.take(refuse_what_is_not_there_yet(settings));
+        let standalone_enabled = found.take(native_bool(settings, "standaloneEnabled"));
         let sessions = found.take(SessionsLive::from_settings(settings));
         let count = settings.servers().len();
-        if count < 2 {
+        if count == 0 && standalone_enabled == Some(false) {
+            found.add(ConfigError::Contradiction {
+                place: settings.place_of("standaloneEnabled", place),
+                what: "standaloneEnabled=false asks for an ensemble, and there is no server.N line"
+                    .to_owned(),
+            });
+        }
+        if !settings.is_ensemble() {
             return None;
         }
         let lines = settings.servers().map(|(id, setting)| parse(id, setting, notes));
         let servers: Servers = lines.filter_map(|line| found.take(line)).collect();
-        let my_id = found.take(my_id(settings, beside.data_dir, place)).flatten();
+        let list_place = settings.get(POINTER).map_or(place, |setting| &setting.value);
+        let my_id = found.take(my_id(settings, beside.data_dir, list_place)).flatten();
         if servers.iter().len() == count && servers.voters() == 0 {
             found.add(ConfigError::Contradiction {
                 place: place.to_owned(),
@@ -107,7 +116,7 @@ impl Ensemble {
         let leader_serves = quorum::leader_serves(settings, notes);
         Some(Self {
             my_id: my_id.filter(|id| servers.get(*id).is_some())?,
-            list: ServerList { servers, version: 0 },
+            list: ServerList { servers, version: settings.list_version },
             init_limit: init_limit.unwrap_or_default(),
             sync_limit: sync_limit.unwrap_or_default(),
             security: security.unwrap_or_default(),
@@ -131,23 +140,6 @@ impl Ensemble {
     }
 }
 
-/// What would not work as it is meant is refused: it must never come up as several standalone
-/// servers.
-fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> {
-    let refuse = |setting: &Setting, what: &str| {
-        let (place, what) = (setting.origin.to_string(), what.to_owned());
-        Err(ConfigError::Ensemble { place, what })
-    };
-    match settings.get("standaloneEnabled") {
-        Some(setting)
-            if settings.servers().len() < 2 && !native_bool(settings, "standaloneEnabled")? =>
-        {
-            refuse(setting, "standaloneEnabled=false asks for an ensemble of one")
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Which of the servers this is; `None` where its line is none that counts, which is told there.
 fn my_id(settings: &Settings, data_dir: &Path, place: &str) -> Result<Option<u8>, ConfigError> {
     let my_id = server_line::my_id(settings, data_dir)?.ok_or_else(|| ConfigError::NoMyId {
@@ -165,11 +157,7 @@ fn my_id(settings: &Settings, data_dir: &Path, place: &str) -> Result<Option<u8>
     }
 }
 
-fn parse(
-    id: &str,
-    setting: &Setting,
-    notes: &mut Vec<Note>,
-) -> Result<(u8, Server), ConfigError> {
+fn parse(id: &str, setting: &Setting, notes: &mut Vec<Note>) -> Result<(u8, Server), ConfigError> {
     let key = format!("server.{id}");
     let expected = "a number from 0 to 255 for N in server.N";
     let id = id.parse().map_err(|_| bad_value(&key, setting, expected.to_owned()))?;
@@ -195,9 +183,10 @@ fn ticks(
 ) -> Result<Duration, ConfigError> {
     if settings.get(key).is_none() {
         let remedy = "Add initLimit=10 and syncLimit=5, the usual values.";
-        let list = settings.servers().next().map(|(_, setting)| setting.origin.to_string());
+        let first = settings.servers().next().map(|(_, setting)| setting);
+        let list = settings.get(POINTER).or(first);
         return Err(ConfigError::NotSet {
-            place: list.unwrap_or_else(|| place.to_owned()),
+            place: list.map_or_else(|| place.to_owned(), |setting| setting.origin.to_string()),
             key,
             remedy,
         });
