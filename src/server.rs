@@ -14,6 +14,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod intake;
+pub mod list_files;
 mod memory;
 mod operator;
 mod orderer;

@@ -147,4 +147,9 @@ FK0137 LINE_OF_ANOTHER
 "The server runs standalone; the client port of that line is not used."
 "Check `myid` and `dataDir`, or correct the line."
 
+FK0138 LIST_NOT_WRITTEN
+"The list of servers has changed, and zoo.cfg or the file that it names could not be written."
+"The server goes on with the new list, which is in its log; that list is used at the next start too. The files say the old one."
+"Make the folder of zoo.cfg writable for this user. The files are written again with the next change."
+
 }
