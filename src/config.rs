@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod containers;
+mod dynamic_file;
 mod environment;
 mod error;
 mod fields;
@@ -49,10 +50,11 @@ pub use fields::Config;
 pub use files::{Purge, SnapshotCompression};
 pub use keys::{Fate, KEYS, Key, Refusal, Section, known_key, nearest as nearest_key};
 pub use logs::{AuditTo, Logs};
-pub use members::{Ensemble, EnsembleServer, SessionsLive};
+pub use members::{Ensemble, SessionsLive};
 pub use ports::ListenAddress;
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use sessions::SessionPasswords;
+pub use shown_file::ZooCfg;
 pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
 pub use whitelist::FourLetterWords;
 
@@ -228,10 +230,13 @@ fn assemble(
     };
     let mut settings = Settings::merge(entries, &mut notes);
     settings.my_id = environment.my_id(is_image);
+    if let Some(list) = dynamic_file::read(&settings, file.map(|(path, _)| path))? {
+        settings.add_list(list, &mut notes);
+    }
     let keys_in_effect = settings.names();
     let keys_only_here = settings.names_only_here();
     let outcome = judge(settings, &defaults, &place, &mut notes).map(|config| Config {
-        shown_file: file.map(|(_, bytes)| shown_file::shown(bytes)),
+        file: file.map(|(path, bytes)| ZooCfg::new(path, bytes)),
         ..config
     });
     Ok(Examined { outcome, notes, keys_in_effect, keys_only_here })

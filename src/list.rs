@@ -167,9 +167,15 @@ impl fmt::Display for Server {
         let Self { host, quorum_port, election_port, role, client } = self;
         write!(f, "{host}:{quorum_port}:{election_port}:{role}")?;
         match client {
-            Some(ClientAddress { host, port }) => write!(f, ";{host}:{port}"),
+            Some(client) => write!(f, ";{client}"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
     }
 }
 

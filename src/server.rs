@@ -14,6 +14,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod intake;
+pub mod list_files;
 mod memory;
 mod operator;
 mod orderer;
@@ -345,7 +346,7 @@ async fn serve_as_member(
     let (client_port, port) = open_ports(&server, admin)?;
     tracing::info!(
         myid = members.my_id,
-        servers = members.servers.len(),
+        servers = members.list.servers.iter().len(),
         address = %listen,
         "starting as a server of an ensemble"
     );
@@ -481,7 +482,7 @@ fn announce(server: &Server, port: u16) {
         data_dir = %config.data_dir.display(),
         "serving ZooKeeper clients; {who}"
     );
-    if config.shown_file.is_some() {
+    if config.file.is_some() {
         return;
     }
     let host = match config.client_listen.address {

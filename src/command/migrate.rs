@@ -134,7 +134,7 @@ impl Report<'_> {
 
     /// Those that move together.
     fn servers(&self) -> usize {
-        self.loaded.config.ensemble.as_ref().map_or(1, |ensemble| ensemble.servers.len())
+        self.loaded.config.ensemble.as_ref().map_or(1, |its| its.list.servers.iter().len())
     }
 
     fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {

@@ -461,7 +461,7 @@ impl Report<'_> {
         let servers = self.config().and_then(|config| config.ensemble.as_ref());
         let (whom, checks) = match servers {
             Some(ensemble) => (
-                format!("ferrokeeper on all {} servers", ensemble.servers.len()),
+                format!("ferrokeeper on all {} servers", ensemble.list.servers.iter().len()),
                 "check the other servers too, ",
             ),
             None => ("ferrokeeper".to_owned(), ""),

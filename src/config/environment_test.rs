@@ -123,7 +123,7 @@ fn without_a_zoo_cfg_the_variables_of_the_official_image_make_one() {
     assert!(found.four_letter_words.allows("ruok") && found.extended_types_enabled);
     assert_eq!((found.snap_count, found.max_cnxns.map(u32::from)), (7, Some(9)));
     let ensemble = found.ensemble.expect("an ensemble");
-    assert_eq!((ensemble.my_id, ensemble.servers.len()), (2, 3));
+    assert_eq!((ensemble.my_id, ensemble.list.servers.iter().len()), (2, 3));
     assert_eq!(ensemble.init_limit, Duration::from_millis(3500));
     assert_eq!(ensemble.sync_limit, Duration::from_millis(1500));
 

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use crate::list::ListError;
+use crate::list::line::LineError;
 use crate::message::MessageId;
 
 /// A configuration that no server can be started with; exit code 2.
@@ -49,6 +51,45 @@ pub enum ConfigError {
         value: String,
         /// What the key takes, with its unit.
         expected: String,
+    },
+    /// A line of the server list that is none.
+    #[error("{place}: {key} is {value:?}: {error}")]
+    ServerLine {
+        /// File and line, or where else it was set.
+        place: String,
+        /// `server.N`.
+        key: String,
+        /// The value as it was written.
+        value: String,
+        /// What is wrong with it.
+        error: LineError,
+    },
+    /// The file of the list cannot be opened or read.
+    #[error("{place}: cannot read dynamicConfigFile, {}: {source}", path.display())]
+    DynamicFile {
+        /// File and line that name it.
+        place: String,
+        /// The file, as it was given.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file of the list has none.
+    #[error("{}: {error}", path.display())]
+    List {
+        /// The file, as it was given.
+        path: PathBuf,
+        /// What is wrong with its text.
+        error: ListError,
+    },
+    /// Beside zoo.cfg is what ZooKeeper has proposed for a list.
+    #[error(
+        "{}: this is a change of the servers that ZooKeeper has begun; whether it is in effect is \
+         not known", path.display()
+    )]
+    ProposedList {
+        /// The file.
+        path: PathBuf,
     },
     /// A key that cannot be honoured, and without which the server would be less safe than was
     /// asked for.
@@ -94,21 +135,15 @@ pub enum ConfigError {
         kind: String,
     },
     /// An ensemble, and nothing says which of its servers this is.
-    #[error("{}: this file does not exist; it should say which of the {servers} servers this \
-        is", path.display())]
+    #[error(
+        "{}: this file does not exist; it should say which {} this is", path.display(),
+        if *servers == 1 { "server".to_owned() } else { format!("of the {servers} servers") }
+    )]
     NoMyId {
         /// Where it is looked for.
         path: PathBuf,
         /// Servers of the list.
         servers: usize,
-    },
-    /// A form of ensemble that cannot be started.
-    #[error("{place}: {what}, which this version does not support")]
-    Ensemble {
-        /// File and line that asks for an ensemble.
-        place: String,
-        /// What there asks for an ensemble.
-        what: String,
     },
 }
 
@@ -144,17 +179,18 @@ impl ConfigError {
     #[must_use]
     pub const fn id(&self) -> MessageId {
         match self {
-            Self::Unreadable { .. } => MessageId::CONFIG_UNREADABLE,
+            Self::Unreadable { .. } | Self::DynamicFile { .. } => MessageId::CONFIG_UNREADABLE,
             Self::Directory { .. } => MessageId::CONFIG_IS_DIRECTORY,
             Self::TooLarge { .. } => MessageId::CONFIG_TOO_LARGE,
             Self::MalformedEscape { .. } => MessageId::MALFORMED_ESCAPE,
-            Self::BadValue { .. } => MessageId::BAD_VALUE,
+            Self::BadValue { .. } | Self::ServerLine { .. } => MessageId::BAD_VALUE,
+            Self::List { .. } => MessageId::NO_LIST_IN_FILE,
+            Self::ProposedList { .. } => MessageId::LIST_PROPOSED,
             Self::Refused { .. } => MessageId::KEY_REFUSED,
             Self::NotSet { .. } => MessageId::KEY_NOT_SET,
             Self::Contradiction { .. } => MessageId::CONTRADICTION,
             Self::NotPem { .. } => MessageId::STORE_NOT_PEM,
             Self::NoMyId { .. } => MessageId::NO_MYID,
-            Self::Ensemble { .. } => MessageId::ENSEMBLE_FORM,
         }
     }
 
@@ -169,10 +205,14 @@ impl ConfigError {
     /// What the operator can do about it, one sentence.
     pub fn remedy(&self) -> String {
         match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Self::Unreadable { source, .. } | Self::DynamicFile { source, .. }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
                 "Check the path; it is relative to the working directory.".to_owned()
             }
-            Self::Unreadable { .. } => "Make the file readable for this user.".to_owned(),
+            Self::Unreadable { .. } | Self::DynamicFile { .. } => {
+                "Make the file readable for this user.".to_owned()
+            }
             Self::Directory { path } => {
                 format!(
                     "Give the path of the file itself, such as {}.",
@@ -186,12 +226,19 @@ impl ConfigError {
             Self::BadValue { key, .. } if WITHOUT_DEFAULT.contains(&key.as_str()) => {
                 format!("Correct {key}.")
             }
+            Self::ServerLine { key, .. } => format!("Correct {key}."),
             Self::BadValue { key, .. } => {
                 format!("Correct {key}, or remove it to get its default.")
             }
-            Self::Refused { key, .. } if key == "dynamicConfigFile" => {
-                "Move its server.N lines into zoo.cfg, and remove dynamicConfigFile.".to_owned()
+            Self::List { .. } => {
+                "Correct it: it has the server.N lines, and all else stands in zoo.cfg.".to_owned()
             }
+            Self::ProposedList { path } => format!(
+                "Finish the change in ZooKeeper: start its ensemble, wait until there is a leader, \
+                 and stop it. Only if you are sure that the change was never committed, move {} \
+                 away instead.",
+                path.display()
+            ),
             Self::Refused { key, .. } => {
                 format!("Remove {key} if you can do without it.")
             }
@@ -204,7 +251,6 @@ impl ConfigError {
                     path.display()
                 )
             }
-            Self::Ensemble { .. } => "List the members as server.N lines in zoo.cfg.".to_owned(),
         }
     }
 }

@@ -19,6 +19,7 @@ use super::members::{Beside, Ensemble};
 use super::ports::{self, ListenAddress};
 use super::sessions::{self, SessionPasswords};
 use super::settings::Settings;
+use super::shown_file::ZooCfg;
 use super::throttle::Throttle;
 use super::value::{
     bad_value, kilobytes, limit, millis, native_bool, property_bool, set_number, unsigned,
@@ -100,8 +101,8 @@ pub struct Config {
     /// How passwords of sessions are made in what begins here (`sessions.passwords`); `None` is
     /// unset, by a key where every server can have it.
     pub session_passwords: Option<SessionPasswords>,
-    /// What stands in zoo.cfg, without its secrets; `None` without one.
-    pub shown_file: Option<String>,
+    /// The zoo.cfg that was read; `None` without one.
+    pub file: Option<ZooCfg>,
     /// ACLs and authentication.
     pub access: Access,
     /// Whether quotas are enforced (`enforceQuota`); their statistics are kept anyway.
@@ -179,7 +180,7 @@ impl Settled {
         let times_ms = found.take(times).unwrap_or_default();
         let beside = Beside { data_dir: &data_dir, tick_ms: times_ms.0 };
         let ensemble = Ensemble::from_settings(settings, place, &beside, notes, found);
-        let (whose, is_member) = (ensemble.as_ref(), settings.servers().len() > 1);
+        let (whose, is_member) = (ensemble.as_ref(), settings.is_ensemble());
         let client_listen = match clients {
             Some(clients) if whose.is_some() || !is_member => found
                 .take(ports::clients_by_list(settings, place, &data_dir, whose, clients, notes)),
@@ -254,7 +255,7 @@ impl Config {
             metrics_listen: settled.metrics_listen,
             admin: settled.admin,
             session_passwords: sessions::passwords(settings)?,
-            shown_file: None,
+            file: None,
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled")?,

@@ -162,18 +162,18 @@ pub const KEYS: &[Section] = &[
             .number(2, from(INT_MIN), "a number of tokens"),
     ] },
     Section { heading: "Ensemble", keys: &[
-        in_file("server.N", Text, Works, "A server of the ensemble; with a single line, the server runs standalone."),
+        in_file("server.N", Text, Works, "A server of the ensemble; with a single line, the server runs standalone, unless `standaloneEnabled=false`."),
         in_file("initLimit", Int, Works, "Ticks that servers with data, once they are a majority, wait for servers that do not answer, before they found an ensemble; required for an ensemble.")
             .range(from(1), "a number of ticks"),
         in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients, and how old a read may be; required for an ensemble.")
             .range(from(1), "a number of ticks"),
         in_file("electionAlg", Int, Works, "Only 3, as in ZooKeeper; servers elect a leader by Raft."),
-        in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet.").flag(true),
+        in_file("standaloneEnabled", Bool, Works, "With `false`, a single `server.N` is an ensemble of one; by default, it runs standalone.").flag(true),
         in_file("reconfigEnabled", Bool, Works, "Which error a client gets for a reconfig; not yet: changing the members.").flag(false),
         in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default {default}.").flag(false),
         in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit.")
             .number(0, from(0), "a number of KiB per second, 0 for no limit,"),
-        in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; if it were ignored, each server would serve on its own."),
+        in_file("dynamicConfigFile", Text, Works, "The file that has the `server.N` lines instead of zoo.cfg, relative to the working directory; the end of its name is the version of the list, as in ZooKeeper."),
         in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides here, not a quorum of groups."),
         in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight here; there is no weighted quorum."),
         in_file("oraclePath", Text, Refused(Always),

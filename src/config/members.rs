@@ -1,17 +1,18 @@
 //! The server list: who belongs to the ensemble, and which of them this server is.
 
-use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
 use super::error::Found;
 use super::quorum::{self, QuorumSecurity};
-use super::server_line::{self, FORM, ServerLine};
+use super::server_line;
 use super::settings::{Setting, Settings};
 use super::value::{bad_value, native_bool, set_number};
-use super::{ConfigError, ListenAddress, Note};
+use super::{ConfigError, Note};
+use crate::list::files::POINTER;
+use crate::list::line::{Addresses, LineError};
+use crate::list::{Role, Server, ServerList, Servers};
 use crate::message::MessageId;
 use crate::planted;
 
@@ -20,8 +21,11 @@ use crate::planted;
 pub struct Ensemble {
     /// Which of them this server is (`myid`).
     pub my_id: u8,
-    /// All of them, this server too.
-    pub servers: BTreeMap<u8, EnsembleServer>,
+    /// All of them, this server too, as the lines have it.
+    pub list: ServerList,
+    /// Whether a server may be alone without an ensemble (`standaloneEnabled`). If so, an ensemble
+    /// keeps two voters.
+    pub standalone_enabled: bool,
     /// How long a follower may take to have what the leader has (`initLimit`, in ticks).
     pub init_limit: Duration,
     /// How long a follower may be without its leader before its clients are let go (`syncLimit`, in
@@ -41,34 +45,6 @@ pub struct Ensemble {
     pub read_only_mode: bool,
     /// Where the sessions of this server's clients live.
     pub sessions: SessionsLive,
-}
-
-impl Ensemble {
-    /// The list as ZooKeeper prints it, in `/zookeeper/config` and elsewhere
-    /// (`QuorumMaj.toString`): lists of zoo.cfg have version 0. No end of the last line.
-    #[must_use]
-    pub fn list(&self) -> String {
-        let mut text = String::new();
-        for (id, server) in &self.servers {
-            let role = if server.observer { "observer" } else { "participant" };
-            let host = match server.host.parse::<Ipv6Addr>() {
-                // As Java prints it: without abbreviation.
-                Ok(address) => {
-                    let parts = address.segments().map(|part| format!("{part:x}"));
-                    format!("[{}]", parts.join(":"))
-                }
-                Err(_) => server.host.clone(),
-            };
-            let (port, election) = (server.port, server.election_port);
-            text.push_str(&format!("server.{id}={host}:{port}:{election}:{role}"));
-            if let Some(client) = server.client {
-                text.push_str(&format!(";{client}"));
-            }
-            text.push('\n');
-        }
-        text.push_str("version=0");
-        text
-    }
 }
 
 /// Where new sessions live (`localSessionsEnabled`, `localSessionsUpgradingEnabled`).
@@ -102,25 +78,9 @@ pub(super) struct Beside<'a> {
     pub(super) tick_ms: u32,
 }
 
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnsembleServer {
-    /// Name or address, looked up each time it is needed.
-    pub host: String,
-    /// Where the others reach it (the first port of the line).
-    pub port: u16,
-    /// Where ZooKeeper's servers elect (the second port of the line): it is shown, nobody listens
-    /// there.
-    pub election_port: u16,
-    /// Whether it only follows.
-    pub observer: bool,
-    /// Its own clients' port, where the line has one.
-    pub client: Option<ListenAddress>,
-}
-
 impl Ensemble {
-    /// `None` where there is at most one server, which runs standalone, or where it is not known
-    /// which of them this is. What is refused is `found`, and something stands in its place.
+    /// `None` where the server runs standalone, or where it is not known which of them this is.
+    /// What is refused is `found`, and something stands in its place.
     pub(super) fn from_settings(
         settings: &Settings,
         place: &str,
@@ -128,16 +88,24 @@ impl Ensemble {
         notes: &mut Vec<Note>,
         found: &mut Found,
     ) -> Option<Self> {
-        found.take(refuse_what_is_not_there_yet(settings));
+        let standalone_enabled = found.take(native_bool(settings, "standaloneEnabled"));
         let sessions = found.take(SessionsLive::from_settings(settings));
         let count = settings.servers().len();
-        if count < 2 {
+        if count == 0 && standalone_enabled == Some(false) {
+            found.add(ConfigError::Contradiction {
+                place: settings.place_of("standaloneEnabled", place),
+                what: "standaloneEnabled=false asks for an ensemble, and there is no server.N line"
+                    .to_owned(),
+            });
+        }
+        if !settings.is_ensemble() {
             return None;
         }
         let lines = settings.servers().map(|(id, setting)| parse(id, setting, notes));
-        let servers: BTreeMap<_, _> = lines.filter_map(|line| found.take(line)).collect();
-        let my_id = found.take(my_id(settings, beside.data_dir, place)).flatten();
-        if servers.len() == count && servers.values().all(|server| server.observer) {
+        let servers: Servers = lines.filter_map(|line| found.take(line)).collect();
+        let list_place = settings.get(POINTER).map_or(place, |setting| &setting.value);
+        let my_id = found.take(my_id(settings, beside.data_dir, list_place)).flatten();
+        if servers.iter().len() == count && servers.voters() == 0 {
             found.add(ConfigError::Contradiction {
                 place: place.to_owned(),
                 what: "every server is an observer: none can vote".to_owned(),
@@ -150,8 +118,9 @@ impl Ensemble {
         let linearizable_reads = found.take(native_bool(settings, "linearizableReads"));
         let leader_serves = quorum::leader_serves(settings, notes);
         Some(Self {
-            my_id: my_id.filter(|id| servers.contains_key(id))?,
-            servers,
+            my_id: my_id.filter(|id| servers.get(*id).is_some())?,
+            list: ServerList { servers, version: settings.list_version },
+            standalone_enabled: standalone_enabled.unwrap_or(true),
             init_limit: init_limit.unwrap_or_default(),
             sync_limit: sync_limit.unwrap_or_default(),
             security: security.unwrap_or_default(),
@@ -165,31 +134,13 @@ impl Ensemble {
 
     /// Those that vote, or those that only follow.
     pub fn ids(&self, observers: bool) -> impl Iterator<Item = u8> {
-        let servers = self.servers.iter().filter(move |(_, server)| server.observer == observers);
-        servers.map(|(id, _)| *id)
+        self.list.servers.ids(if observers { Role::Observer } else { Role::Participant })
     }
 
     /// The line of this server.
     #[must_use]
-    pub fn me(&self) -> Option<&EnsembleServer> {
-        self.servers.get(&self.my_id)
-    }
-}
-
-/// What would not work as it is meant is refused: it must never come up as several standalone
-/// servers.
-fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> {
-    let refuse = |setting: &Setting, what: &str| {
-        let (place, what) = (setting.origin.to_string(), what.to_owned());
-        Err(ConfigError::Ensemble { place, what })
-    };
-    match settings.get("standaloneEnabled") {
-        Some(setting)
-            if settings.servers().len() < 2 && !native_bool(settings, "standaloneEnabled")? =>
-        {
-            refuse(setting, "standaloneEnabled=false asks for an ensemble of one")
-        }
-        _ => Ok(()),
+    pub fn me(&self) -> Option<&Server> {
+        self.list.servers.get(self.my_id)
     }
 }
 
@@ -210,25 +161,21 @@ fn my_id(settings: &Settings, data_dir: &Path, place: &str) -> Result<Option<u8>
     }
 }
 
-fn parse(
-    id: &str,
-    setting: &Setting,
-    notes: &mut Vec<Note>,
-) -> Result<(u8, EnsembleServer), ConfigError> {
+fn parse(id: &str, setting: &Setting, notes: &mut Vec<Note>) -> Result<(u8, Server), ConfigError> {
     let key = format!("server.{id}");
-    let bad = |expected: &str| bad_value(&key, setting, expected.to_owned());
-    let id = id.parse().map_err(|_| bad("a number from 0 to 255 for N in server.N"))?;
-    let ServerLine { addresses, observer, client } =
-        ServerLine::parse(&setting.value).ok_or_else(|| bad(FORM))?;
-    if addresses.len() > 1 {
+    let expected = "a number from 0 to 255 for N in server.N";
+    let id = id.parse().map_err(|_| bad_value(&key, setting, expected.to_owned()))?;
+    let mut server = server_line::parse(&key, setting)?;
+    if Server::parse(&setting.value, Addresses::One) == Err(LineError::SeveralAddresses) {
         notes.push(Note::warning(
             MessageId::SEVERAL_ADDRESSES,
             format!("{}: {key} has several addresses; only the first is used", setting.origin),
         ));
     }
-    let (host, port, election_port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
-    let observer = observer && !planted::is("observer-is-participant");
-    Ok((id, EnsembleServer { host, port, election_port, observer, client }))
+    if planted::is("observer-is-participant") {
+        server.role = Role::Participant;
+    }
+    Ok((id, server))
 }
 
 /// A number of ticks that ZooKeeper does not start without.
@@ -240,9 +187,10 @@ fn ticks(
 ) -> Result<Duration, ConfigError> {
     if settings.get(key).is_none() {
         let remedy = "Add initLimit=10 and syncLimit=5, the usual values.";
-        let list = settings.servers().next().map(|(_, setting)| setting.origin.to_string());
+        let first = settings.servers().next().map(|(_, setting)| setting);
+        let list = settings.get(POINTER).or(first);
         return Err(ConfigError::NotSet {
-            place: list.unwrap_or_else(|| place.to_owned()),
+            place: list.map_or_else(|| place.to_owned(), |setting| setting.origin.to_string()),
             key,
             remedy,
         });

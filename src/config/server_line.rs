@@ -5,15 +5,36 @@
 
 use std::path::Path;
 
-use super::settings::Settings;
+use super::settings::{Setting, Settings};
 use super::value::{bad_value, resolve};
 use super::{ConfigError, Ensemble, ListenAddress, Note};
-use crate::list::Role;
-use crate::list::line::{self, Addresses};
+use crate::list::line::Addresses;
+use crate::list::{Role, Server};
 use crate::message::MessageId;
 
-pub(super) const FORM: &str =
-    "host:port:port[:participant|observer][;[host:]port], where the first two ports differ";
+/// What the line of a list says, of whose addresses the first is used.
+pub(super) fn parse(key: &str, setting: &Setting) -> Result<Server, ConfigError> {
+    Server::parse(&setting.value, Addresses::First).map_err(|error| ConfigError::ServerLine {
+        place: setting.origin.to_string(),
+        key: key.to_owned(),
+        value: setting.value.clone(),
+        error,
+    })
+}
+
+/// Where a server's own line says that its clients are listened for.
+fn own_address(
+    key: &str,
+    setting: &Setting,
+    server: &Server,
+) -> Result<Option<ListenAddress>, ConfigError> {
+    let Some(client) = &server.client else { return Ok(None) };
+    let expected = || "a host of its clients that can be resolved".to_owned();
+    match resolve(client.host.as_str()) {
+        Some(address) => Ok(Some(ListenAddress { address, port: client.port })),
+        None => Err(bad_value(key, setting, expected())),
+    }
+}
 
 /// Where a member's clients are listened for, given what `clientPort` and `clientPortAddress` say.
 pub(super) fn join_member_address(
@@ -21,11 +42,16 @@ pub(super) fn join_member_address(
     ensemble: &Ensemble,
     client: Option<ListenAddress>,
 ) -> Result<Option<ListenAddress>, ConfigError> {
-    let key = format!("server.{}", ensemble.my_id);
-    let own = ensemble.me().and_then(|server| server.client);
+    let id = ensemble.my_id;
+    let mut lines = settings.servers().filter(|(number, _)| number.parse() == Ok(id));
+    let (Some((number, setting)), Some(server)) = (lines.next(), ensemble.me()) else {
+        return Ok(client);
+    };
+    let key = format!("server.{number}");
+    let own = own_address(&key, setting, server)?;
     match (client, own) {
         (Some(client), Some(own)) if contradicts(client, own) => Err(ConfigError::Contradiction {
-            place: settings.place_of(&key, &key),
+            place: setting.origin.to_string(),
             what: format!("clientPort says {client}, {key} says {own}"),
         }),
         (client, own) => Ok(own.or(client)),
@@ -50,8 +76,8 @@ pub(super) fn join_client_address(
     let key = format!("server.{id}");
     let bad = |expected: &str| bad_value(&key, setting, expected.to_owned());
     let id: i64 = id.parse().map_err(|_| bad("a number for N in server.N"))?;
-    let line = ServerLine::parse(&setting.value).ok_or_else(|| bad(FORM))?;
-    if line.observer {
+    let server = parse(&key, setting)?;
+    if server.role == Role::Observer {
         return Err(bad("a participant: an observer cannot run alone"));
     }
     notes.push(Note::warning(
@@ -61,7 +87,7 @@ pub(super) fn join_client_address(
             setting.origin
         ),
     ));
-    let Some(own) = line.client else {
+    let Some(own) = own_address(&key, setting, &server)? else {
         return Ok(client);
     };
     match (my_id(settings, data_dir)?, client) {
@@ -111,29 +137,4 @@ pub(super) fn my_id(settings: &Settings, data_dir: &Path) -> Result<Option<i64>,
         value: line,
         expected: "the number of this server".to_owned(),
     })
-}
-
-/// What a line says.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ServerLine {
-    /// Hosts, the ports by which other servers reach them, and those of ZooKeeper's elections.
-    pub(super) addresses: Vec<(String, u16, u16)>,
-    pub(super) observer: bool,
-    pub(super) client: Option<ListenAddress>,
-}
-
-impl ServerLine {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let line = line::ServerLine::parse(text, Addresses::First).ok()?;
-        let client = match line.client {
-            Some((Some(host), port)) => Some(ListenAddress { address: resolve(host)?, port }),
-            Some((None, port)) => Some(ListenAddress { address: None, port }),
-            None => None,
-        };
-        let addresses = line.addresses.into_iter();
-        let addresses = addresses
-            .map(|address| (address.host.to_owned(), address.quorum_port, address.election_port));
-        let observer = line.role == Role::Observer;
-        Some(Self { addresses: addresses.collect(), observer, client })
-    }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::dynamic_file::DynamicFile;
 use super::keys::{self, Fate, Key, Refusal};
 use super::{ConfigError, Note, value};
 use crate::message::MessageId;
@@ -16,7 +17,7 @@ use crate::message::MessageId;
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SetIn {
-    /// A line of zoo.cfg, from 1.
+    /// A line of zoo.cfg, or of the file of the list, from 1.
     Line(Rc<Path>, usize),
     CommandLine,
     /// A variable of the environment with `-D` words.
@@ -99,6 +100,8 @@ pub(super) struct Settings {
     servers: BTreeMap<String, Setting>,
     /// What counts where there is no file `myid`.
     pub(super) my_id: Option<MyId>,
+    /// The version of the server list: 0 for one of zoo.cfg.
+    pub(super) list_version: i64,
 }
 
 impl Settings {
@@ -110,6 +113,15 @@ impl Settings {
             settings.add(entry, number, notes);
         }
         settings
+    }
+
+    /// Has the list that stands in a file of its own.
+    pub(super) fn add_list(&mut self, file: DynamicFile, notes: &mut Vec<Note>) {
+        for entry in file.entries {
+            // Only keys without an effect are told of by their numbers.
+            self.add(entry, 0, notes);
+        }
+        self.list_version = file.version;
     }
 
     /// What the table says of the keys that are set, in the order in which they were found, and
@@ -208,7 +220,7 @@ impl Settings {
 
     fn refuses(&self, when: Refusal, setting: &Setting) -> Refusable {
         let is_true = setting.value.eq_ignore_ascii_case("true");
-        let ensemble = self.servers.len() > 1;
+        let ensemble = self.is_ensemble();
         let tls = ensemble && (self.says_true("sslQuorum") || self.says_true("portUnification"));
         let (refused, what) = match when {
             Refusal::Always => (true, ""),
@@ -250,6 +262,15 @@ impl Settings {
     /// The lines of the server list, by what stands for N in `server.N`.
     pub(super) fn servers(&self) -> impl ExactSizeIterator<Item = (&str, &Setting)> {
         self.servers.iter().map(|(id, setting)| (id.as_str(), setting))
+    }
+
+    /// Whether this is a server of an ensemble: of several, or of one where `standaloneEnabled`
+    /// says that nobody is alone without one.
+    pub(super) fn is_ensemble(&self) -> bool {
+        let standalone = self.get("standaloneEnabled");
+        let is_none_standalone =
+            standalone.is_some_and(|its| its.value.eq_ignore_ascii_case("false"));
+        self.servers.len() > usize::from(!is_none_standalone)
     }
 
     /// Where a key or a line of the server list stands, for a message about what it needs; else

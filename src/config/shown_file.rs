@@ -1,10 +1,27 @@
-//! The text of a zoo.cfg as it may be shown: without passwords.
+//! The zoo.cfg that was read, and its text as it may be shown: without passwords.
+
+use std::path::{Path, PathBuf};
+
+/// The zoo.cfg that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZooCfg {
+    /// As it was named.
+    pub path: PathBuf,
+    /// What stands in it, without its secrets.
+    pub shown: String,
+}
+
+impl ZooCfg {
+    pub(super) fn new(path: &Path, bytes: &[u8]) -> Self {
+        Self { path: path.to_owned(), shown: shown(bytes) }
+    }
+}
 
 /// The ends of names whose values nobody may see.
 const SECRETS: [&str; 2] = ["password", "superdigest"];
 
 /// The file with the values of secrets left out, also those of lines that a comment hides.
-pub(super) fn shown(bytes: &[u8]) -> String {
+fn shown(bytes: &[u8]) -> String {
     let mut shown = String::new();
     let mut hides = false;
     for line in String::from_utf8_lossy(bytes).split_inclusive('\n') {

@@ -10,7 +10,7 @@ use super::{ServerList, Servers};
 use crate::properties::{self, Property};
 
 /// The key by which zoo.cfg names the other file.
-const POINTER: &str = "dynamicConfigFile";
+pub const POINTER: &str = "dynamicConfigFile";
 
 /// The name of the file of a list, beside a zoo.cfg of this name
 /// (`QuorumPeer.makeDynamicConfigFilename`).
@@ -47,6 +47,13 @@ pub fn version_of(name: &str) -> i64 {
     let version = name.rsplit_once('.').and_then(|(_, text)| i64::from_str_radix(text, 16).ok());
     // Java reads a negative one, and does not start with it.
     version.filter(|version| *version >= 0).unwrap_or_default()
+}
+
+/// The file of a list that a zoo.cfg names.
+pub fn named_file(bytes: &[u8]) -> Result<Option<String>, ListError> {
+    let properties = properties::parse(bytes)?.into_iter().rev();
+    let mut named = properties.filter(|property| bare_key(property) == POINTER);
+    Ok(named.next().map(|property| property.value))
 }
 
 /// A zoo.cfg that names the file of a list: without the lines of servers, groups and weights, which
@@ -96,11 +103,15 @@ pub fn edited_zoo_cfg(
 
 /// Of all lines but the one that names the file.
 fn must_go(property: &Property, has_client_address: bool) -> bool {
-    // Read here with that prefix, too.
-    let key = property.key.strip_prefix("zookeeper.").unwrap_or(&property.key);
+    let key = bare_key(property);
     ["server.", "group", "weight"].iter().any(|start| key.starts_with(start))
         || ["peerType", POINTER].contains(&key)
         || has_client_address && ["clientPort", "clientPortAddress"].contains(&key)
+}
+
+/// Keys are read here with that prefix, too.
+fn bare_key(property: &Property) -> &str {
+    property.key.strip_prefix("zookeeper.").unwrap_or(&property.key)
 }
 
 /// So that what follows is a line of its own.

@@ -58,6 +58,9 @@ pub enum ListError {
         /// As it stands there.
         value: String,
     },
+    /// No server that votes, in a file that is to have the list.
+    #[error("no server of the list votes")]
+    NoVoter,
     /// A version in a file whose name says it.
     #[error("the name of the file says its version, and no line in it")]
     VersionInside,
@@ -77,6 +80,7 @@ impl ListError {
             | Self::UnknownKey { .. }
             | Self::Group { .. }
             | Self::IdRange { .. }
+            | Self::NoVoter
             | Self::VersionInside => ErrorCode::BadArguments,
         }
     }

@@ -48,14 +48,19 @@ FK0109 STORE_NOT_PEM
 "Convert it with the command in the message, and configure the new file."
 
 FK0110 NO_MYID
-"zoo.cfg lists several servers, and there is no `myid` file that says which of them this is."
+"The configuration lists the servers of an ensemble, and there is no `myid` file that says which of them this is."
 "The server does not start. It may be a sign that `dataDir` is not mounted, in which case the data would be missing too."
 "Check that `dataDir` is the right one and is mounted, then write the N of this server's `server.N` line into `myid`."
 
-FK0111 ENSEMBLE_FORM
-"The configuration asks for a kind of ensemble that this version does not support."
-"The server does not start; nothing was touched."
-"List the members as `server.N` lines in zoo.cfg."
+FK0112 NO_LIST_IN_FILE
+"The file that `dynamicConfigFile` names is no list of servers."
+"The server does not start; nothing was touched. ZooKeeper would not start either, except with groups and weights, or with a file without servers: with that, each server would run on its own."
+"Correct the file: it has `server.N` lines only, and the number behind the last dot of its name is the version of the list. If it is empty or cut off, copy it from another server of the ensemble."
+
+FK0113 LIST_PROPOSED
+"Beside zoo.cfg there is a file `zoo.cfg.dynamic.next`: ZooKeeper has begun a change of the servers and has not finished it."
+"The server does not start: the change may have been committed, and the list in the files may be the old one."
+"Finish the change in ZooKeeper: start its ensemble, wait until it has a leader, and stop it; then the file is gone. Only if you are sure that the change was never committed, move that file away on all servers."
 
 FK0121 UNKNOWN_KEY
 "Neither ZooKeeper nor this server knows a key."
@@ -141,5 +146,10 @@ FK0137 LINE_OF_ANOTHER
 "According to `myid`, the only `server.N` line is not this server's."
 "The server runs standalone; the client port of that line is not used."
 "Check `myid` and `dataDir`, or correct the line."
+
+FK0138 LIST_NOT_WRITTEN
+"The list of servers has changed, and zoo.cfg or the file that it names could not be written."
+"The server goes on with the new list, which is in its log; that list is used at the next start too. The files say the old one."
+"Make the folder of zoo.cfg writable for this user. The files are written again with the next change."
 
 }

@@ -15,7 +15,6 @@ use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::standing::Begins;
 use crate::ensemble::{Ensemble, List, Rebuild, first_snapshot};
-use crate::list::ServerList;
 use crate::message::MessageId;
 use crate::planted;
 use crate::storage::{
@@ -108,13 +107,8 @@ pub(super) fn open_member(
         rules: rules(config),
         seed: random()?,
         zxids_a_term: ZXIDS_A_TERM,
-        list: Some(List {
-            servers: ServerList::parse(&members.list())
-                .map(|list| list.servers)
-                .unwrap_or_default(),
-            since: Clock::wall(),
-        }),
-        standalone_enabled: true,
+        list: Some(List { list: members.list.clone(), since: Clock::wall() }),
+        standalone_enabled: members.standalone_enabled,
     };
     Ok((ensemble, directory, unfinished))
 }

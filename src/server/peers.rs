@@ -192,7 +192,7 @@ impl Peers {
         clock: Clock,
         ending: CancellationToken,
     ) -> Self {
-        let others = ensemble.servers.iter().filter(|(id, _)| **id != ensemble.my_id);
+        let others = ensemble.list.servers.iter().filter(|(id, _)| **id != ensemble.my_id);
         let peers = others.map(|(id, server)| {
             let peer = Peer {
                 server: *id,
@@ -200,8 +200,8 @@ impl Peers {
                 process: Mutex::default(),
                 left: Notify::new(),
                 probed: AtomicU64::new(0),
-                host: server.host.clone(),
-                port: server.port,
+                host: server.host.as_str().to_owned(),
+                port: server.quorum_port,
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),

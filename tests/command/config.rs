@@ -106,8 +106,7 @@ fn refused(root: &Path, lines: &str) -> Vec<String> {
 #[test]
 fn every_refusal_of_an_ensemble_is_said_at_once_with_those_of_the_rest() {
     let root = tempfile::tempdir().expect("a folder");
-    let form = "expected host:port:port[:participant|observer][;[host:]port], where the first two \
-                ports differ";
+    let form = "expected host:port:port[:participant|observer][;[host:]port]";
     let list = "server.1=a:2888\nserver.2=b:1:1\nserver.3=c:2888:3888\nserver.x=d:2888:3888\n";
     let tls = "sslQuorum=true\nssl.quorum.keyStore.location=/k.jks\n";
     let wrong = format!(
@@ -119,8 +118,8 @@ fn every_refusal_of_an_ensemble_is_said_at_once_with_those_of_the_rest() {
     let mut expected = [
         "[FK0105] /zoo.cfg:3: syncLimit is \"0\", expected a number of ticks from 1 to 2147483647"
             .to_owned(),
-        format!("[FK0105] /zoo.cfg:4: server.1 is \"a:2888\", {form}"),
-        format!("[FK0105] /zoo.cfg:5: server.2 is \"b:1:1\", {form}"),
+        format!("[FK0105] /zoo.cfg:4: server.1 is \"a:2888\": {form}"),
+        "[FK0105] /zoo.cfg:5: server.2 is \"b:1:1\": the first two ports are the same".to_owned(),
         "[FK0105] /zoo.cfg:7: server.x is \"d:2888:3888\", expected a number from 0 to 255 for N \
          in server.N"
             .to_owned(),

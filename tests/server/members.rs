@@ -123,6 +123,43 @@ fn a_lone_server_shows_none() {
     assert_eq!(shown(&server), (String::new(), 0, 0, -1));
 }
 
+/// `isDistributed` of ZooKeeper's: its list is in `/zookeeper/config`, by the version of its file.
+#[test]
+fn a_server_alone_in_its_list_is_an_ensemble_where_standalone_is_off() {
+    let mut servers = prepare(1, "");
+    let server = &mut servers[0];
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    server.run();
+    until("it runs standalone", || mode(server) == "standalone");
+    Patient::connect(server, TIMEOUT_MS).ok(&create("/a", vec![1], CreateMode::Persistent));
+    stop(server);
+
+    let of_one = format!("{config}\nstandaloneEnabled=false");
+    fs::write(server.config(), &of_one).expect("zoo.cfg");
+    server.run();
+    until("it leads", || mode(server) == "leader");
+    assert_eq!(shown(server), (list(server), 0, -1, -1));
+    let mut client = Patient::connect(server, TIMEOUT_MS);
+    assert_eq!(client.value("/a"), [1]);
+    client.ok(&create("/b", vec![2], CreateMode::Persistent));
+    let text = list(server).replace("version=0", "version=100000007");
+    stop(server);
+
+    let (static_lines, servers_lines): (Vec<&str>, Vec<&str>) =
+        of_one.lines().partition(|line| !line.starts_with("server."));
+    let dynamic = server.data().join("zoo.cfg.dynamic.100000007");
+    fs::write(&dynamic, servers_lines.join("\n")).expect("the list");
+    let pointer = format!("dynamicConfigFile={}", dynamic.display());
+    let lines = format!("{}\n{pointer}\n", static_lines.join("\n"));
+    fs::write(server.config(), lines).expect("zoo.cfg");
+    server.run();
+    until("it leads", || mode(server) == "leader");
+    assert_eq!(shown(server).0, text);
+    assert!(server.word("conf").ends_with(&format!("membership: \n{text}")));
+    let mut client = Patient::connect(server, TIMEOUT_MS);
+    assert!(client.exists("/a") && client.exists("/b"));
+}
+
 fn lines_of<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     log.lines().filter(|line| line.contains(word)).collect()
 }

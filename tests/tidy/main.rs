@@ -26,7 +26,10 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("engine", &[]),
     ("storage", &["message", "old_name"]),
     ("ensemble", &["engine", "storage", "message"]),
-    ("server", &["engine", "ensemble", "storage", "config", "logging", "message", "old_name"]),
+    (
+        "server",
+        &["engine", "ensemble", "storage", "config", "list", "logging", "message", "old_name"],
+    ),
     ("cli", &[]),
     ("command", &["storage", "ensemble", "engine", "config", "message"]),
 ];

@@ -502,7 +502,7 @@ impl<T: Transport> Member<T> {
         if there().count() <= voters.len() / 2 || !there().all(agrees) {
             return Ok(());
         }
-        let (next, by) = (own.servers.clone(), (SessionId::NONE, 0));
+        let (next, by) = (own.list.servers.clone(), (SessionId::NONE, 0));
         let effect = self.write_list(next.clone(), by, now)?;
         if effect.is_some() {
             self.list_change.under_way = Some(UnderWay { next, asker: None, by, effect });

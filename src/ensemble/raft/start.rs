@@ -18,7 +18,7 @@ use crate::engine::time::WallClock;
 use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
-use crate::list::{ServerList, Servers};
+use crate::list::ServerList;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Front, Nothing, Over, RaftState, RaftStateFile,
     ReceivedSnapshot, Recovered, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId,
@@ -51,7 +51,7 @@ pub struct Ensemble {
 #[derive(Clone, Debug)]
 pub struct List {
     /// All of them.
-    pub servers: Servers,
+    pub list: ServerList,
     /// Since when it has them.
     pub since: WallClock,
 }
@@ -209,8 +209,7 @@ impl Ensemble {
     /// Shows this server's own list, unless the ensemble has agreed on one.
     fn show_list(&self, database: &mut Database) {
         let has_agreed = self.rules.reconfig && database.agreed_list().is_some();
-        if let Some(List { servers, since }) = self.list.as_ref().filter(|_| !has_agreed) {
-            let list = ServerList { servers: servers.clone(), version: 0 };
+        if let Some(List { list, since }) = self.list.as_ref().filter(|_| !has_agreed) {
             database.show_members(&list.text(), *since);
         }
     }

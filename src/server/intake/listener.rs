@@ -23,7 +23,8 @@ const REST: Duration = Duration::from_millis(50);
 fn most(server: &Server) -> Option<u32> {
     let config = &server.config;
     let http_ports = u64::from(config.admin.is_some()) + u64::from(config.metrics_listen.is_some());
-    let peers = config.ensemble.as_ref().map(|its| its.servers.len().saturating_sub(1) as u64);
+    let peers =
+        config.ensemble.as_ref().map(|its| its.list.servers.iter().len().saturating_sub(1) as u64);
     let left = Takers { http_ports, peers }.clients_max();
     let max_cnxns = config.max_cnxns.filter(|_| !planted::is("max-cnxns-off"));
     left.into_iter().chain(max_cnxns.map(NonZeroU32::get)).min()

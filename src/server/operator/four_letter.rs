@@ -16,6 +16,7 @@ use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::Scope;
+use crate::list;
 use crate::planted;
 use crate::server::client::connection::{Connection, Counters, java_address};
 use crate::server::environment;
@@ -349,19 +350,18 @@ fn conf(server: &Server) -> String {
     text
 }
 
-/// What `conf` of a member has beside: the list as zoo.cfg has it, which is version 0 of it, and no
-/// end of the last line.
+/// What `conf` of a member has beside: the list as its files have it, and no end of the last line.
 fn put_membership(text: &mut String, ensemble: &config::Ensemble, tick_ms: u32) {
     let ticks = |limit: Duration| limit.as_millis() / u128::from(tick_ms.max(1));
     let (init, sync) = (ticks(ensemble.init_limit), ticks(ensemble.sync_limit));
     let _ = writeln!(text, "initLimit={init}\nsyncLimit={sync}\nelectionAlg=3");
     if let Some(me) = ensemble.me() {
-        let kind = u8::from(me.observer);
-        let (election, quorum) = (me.election_port, me.port);
+        let kind = u8::from(me.role == list::Role::Observer);
+        let (election, quorum) = (me.election_port, me.quorum_port);
         let _ = writeln!(text, "electionPort={election}\nquorumPort={quorum}\npeerType={kind}");
     }
     text.push_str("membership: \n");
-    text.push_str(&ensemble.list());
+    text.push_str(&ensemble.list.text());
 }
 
 /// `srvr`, and `stat` with the clients.

@@ -193,8 +193,8 @@ pub(in crate::server) fn keyed_gauges(
 /// The other servers that are listed here, and those that are members.
 fn others(server: &Server, members: &BTreeMap<u8, Lag>) -> BTreeSet<u8> {
     let listed = server.config.ensemble.iter().flat_map(|its| {
-        let servers = its.servers.keys().copied();
-        servers.filter(|id| *id != its.my_id)
+        let ids = its.list.servers.iter().map(|(id, _)| *id);
+        ids.filter(|id| *id != its.my_id)
     });
     listed.chain(members.keys().copied()).collect()
 }

@@ -41,10 +41,10 @@ const FULL_DISK: &str =
 /// that is none of this machine's, as behind a translation of addresses.
 pub(in crate::server) fn listen_address(members: &config::Ensemble) -> ListenAddress {
     let Some(me) = members.me() else { return ListenAddress { address: None, port: 0 } };
-    let found = (me.host.as_str(), me.port).to_socket_addrs().ok();
+    let found = (me.host.as_str(), me.quorum_port).to_socket_addrs().ok();
     let own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
     let address = found.and_then(|mut found| found.find(own)).map(|found| found.ip());
-    ListenAddress { address: address.filter(|ip| !ip.is_unspecified()), port: me.port }
+    ListenAddress { address: address.filter(|ip| !ip.is_unspecified()), port: me.quorum_port }
 }
 
 /// Runs a member until the queue ends.
@@ -174,7 +174,7 @@ impl Thread {
             member.consensus().behind_snapshot(),
         );
         let tick_time_ms = u64::from(server.config.tick_time_ms);
-        let listed = ensemble.servers.keys().copied().collect();
+        let listed = ensemble.list.servers.iter().map(|(id, _)| *id).collect();
         Self {
             life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
             patience: Patience::new(millis(ensemble.sync_limit), now),

@@ -19,12 +19,13 @@ use super::hello::{QUESTION, Refusal, RefusalKind, WORDS};
 use super::secure::Stream;
 use super::speak::dial;
 use super::*;
-use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
+use crate::config::{self, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Applicant, Founding, FoundingAnswer, Question};
 use crate::ensemble::introduction::Welcome;
 use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, OfLine, Standing};
+use crate::list::ServerList;
 use crate::storage::{
     DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
     RecoveryOptions, SessionKey,
@@ -81,20 +82,12 @@ impl Node {
             create: true,
         };
         let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("a directory");
-        let server = |port| EnsembleServer {
-            host: "peer".to_owned(),
-            port,
-            election_port: 0,
-            observer: false,
-            client: None,
-        };
+        let lines = [(1, port), (2, port)].into_iter().chain(settings.third.map(|port| (3, port)));
+        let lines = lines.map(|(id, port)| format!("server.{id}=peer:{port}:1\n"));
+        let list = ServerList::parse(&lines.collect::<String>()).expect("a list");
         let ensemble = config::Ensemble {
             my_id: id,
-            servers: [(1, port), (2, port)]
-                .into_iter()
-                .chain(settings.third.map(|port| (3, port)))
-                .map(|(id, port)| (id, server(port)))
-                .collect(),
+            list,
             init_limit: Duration::from_secs(1),
             sync_limit: Duration::from_secs(1),
             security: settings.security.clone(),

@@ -41,7 +41,7 @@ impl World {
         let all = (0..self.servers.len()).map(|at| (at, self.observer != Some(at)));
         let text: Vec<String> = all.map(|(at, votes)| line(at, votes)).collect();
         let list = ServerList::parse(&text.join("\n")).expect("a list");
-        let its = List { servers: list.servers, since: WallClock(0) };
+        let its = List { list, since: WallClock(0) };
         self.reconfigs.are_there.then_some(its)
     }
 

@@ -1,7 +1,8 @@
 //! What a member tells of its ensemble.
 
 use super::json::{Fields, Json};
-use crate::config::{Ensemble, EnsembleServer};
+use crate::config::Ensemble;
+use crate::list;
 use crate::server::role::Role;
 use crate::server::shared::Server;
 
@@ -11,7 +12,8 @@ pub(super) fn leader(server: &Server) -> Fields {
         return vec![("error".into(), "server is not initialized".into())];
     };
     let leader = *server.others.leader.lock();
-    let host = leader.and_then(|id| ensemble.servers.get(&id)).map(|server| server.host.as_str());
+    let host =
+        leader.and_then(|id| ensemble.list.servers.get(id)).map(|server| server.host.as_str());
     vec![
         ("is_leader".into(), (server.role.get() == Role::Leader).into()),
         ("leader_id".into(), leader.map_or(-1, i64::from).into()),
@@ -23,25 +25,23 @@ pub(super) fn leader(server: &Server) -> Fields {
 pub(super) fn voting_view(server: &Server) -> Fields {
     let ensemble = server.config.ensemble.as_ref();
     let voters = ensemble.into_iter().flat_map(|ensemble| {
-        let voters = ensemble.servers.iter().filter(|(_, server)| !server.observer);
+        let servers = ensemble.list.servers.iter();
+        let voters = servers.filter(|(_, member)| member.role == list::Role::Participant);
         voters.map(|(id, member)| (id.to_string().into(), view(server, ensemble, *id, member)))
     });
     vec![("current_config".into(), Json::Object(voters.collect()))]
 }
 
-fn view(server: &Server, ensemble: &Ensemble, id: u8, member: &EnsembleServer) -> Json {
+fn view(server: &Server, ensemble: &Ensemble, id: u8, member: &list::Server) -> Json {
     let client = match id == ensemble.my_id {
-        true => Some(server.config.client_listen),
-        false => member.client,
+        true => Some(server.config.client_listen.to_string()),
+        false => member.client.as_ref().map(ToString::to_string),
     };
     let one = |address: String| Json::List(vec![address.into()]);
     Json::Object(vec![
-        ("server_addresses".into(), one(address(&member.host, member.port))),
-        ("election_addresses".into(), one(address(&member.host, member.election_port))),
-        (
-            "client_address".into(),
-            client.map(|client| client.to_string()).unwrap_or_default().into(),
-        ),
+        ("server_addresses".into(), one(address(member.host.as_str(), member.quorum_port))),
+        ("election_addresses".into(), one(address(member.host.as_str(), member.election_port))),
+        ("client_address".into(), client.unwrap_or_default().into()),
         ("learner_type".into(), "participant".into()),
     ])
 }
@@ -59,10 +59,10 @@ pub(super) fn zab_state(server: &Server) -> Fields {
     vec![
         ("myid".into(), u32::from(ensemble.my_id).into()),
         ("is_leader".into(), (role == Role::Leader).into()),
-        ("quorum_address".into(), addresses(host, me.map_or(0, |me| me.port))),
+        ("quorum_address".into(), addresses(host, me.map_or(0, |me| me.quorum_port))),
         ("election_address".into(), addresses(host, me.map_or(0, |me| me.election_port))),
         ("client_address".into(), server.config.client_listen.to_string().into()),
-        ("voting".into(), me.is_some_and(|me| !me.observer).into()),
+        ("voting".into(), me.is_some_and(|me| me.role == list::Role::Participant).into()),
         ("last_zxid".into(), zxid.to_string().into()),
         ("zab_epoch".into(), epoch.into()),
         ("zab_counter".into(), counter.into()),
@@ -93,8 +93,10 @@ fn addresses(host: &str, port: u16) -> Json {
 pub(super) fn observers(server: &Server) -> Fields {
     let there = server.others.observers_there.lock().clone();
     let list = there.iter().map(|id| {
-        let listed = server.config.ensemble.as_ref().and_then(|all| all.servers.get(id));
-        let at = listed.map(|member| address(&member.host, member.port)).unwrap_or_default();
+        let listed = server.config.ensemble.as_ref().and_then(|all| all.list.servers.get(*id));
+        let at = listed
+            .map(|member| address(member.host.as_str(), member.quorum_port))
+            .unwrap_or_default();
         Json::Object(vec![
             ("remote_socket_address".into(), at.into()),
             ("sid".into(), u32::from(*id).into()),

@@ -41,7 +41,7 @@ pub(super) fn configuration(server: &Server) -> Fields {
 
 /// What stood in zoo.cfg at the start, without its secrets.
 pub(super) fn initial_configuration(server: &Server) -> Fields {
-    let text = server.config.shown_file.clone();
+    let text = server.config.file.as_ref().map(|file| file.shown.clone());
     vec![("initial_configuration".into(), text.map_or(Json::Null, Json::from))]
 }
 
