@@ -11,6 +11,7 @@ mod handed_secret;
 mod hear;
 mod hello;
 mod introduction;
+mod refusal;
 mod secret;
 mod secure;
 mod snapshot;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Common;
-use super::hello::{Refusal, RefusalKind};
+use super::refusal::{Refusal, RefusalKind};
 use crate::ensemble::callers::{Callers, Claim, ProcessId, Ruling};
 use crate::ensemble::{FromPeer, KnownMembers, Promised, server_of};
 

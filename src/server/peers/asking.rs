@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Common;
-use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
+use super::refusal::Refusal;
 use crate::ensemble::founding::{FoundingAnswer, Question};
 use crate::ensemble::introduction::{Heard, ProcessId};
 use crate::ensemble::standing::{Refuses, Standing};

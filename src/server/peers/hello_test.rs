@@ -23,27 +23,6 @@ fn two_servers_speak_the_highest_version_that_both_know() {
     assert_eq!(versions(1, 1).common(versions(0, u32::MAX)), Some(1));
 }
 
-#[test]
-fn who_is_reached_and_is_wrong_is_told_from_who_is_not_there() {
-    let told = |error: io::Error| Refusal::tell(&error);
-    let said = |said: &str, is_of_another| Some(Refuses { said: said.to_owned(), is_of_another });
-    let refusal = Refusal::of_stranger("the secrets differ".to_owned());
-    assert_eq!(told(refusal.into()), said("refuses: the secrets differ", false));
-    let refusal = Refusal::new(RefusalKind::OfAnother, "nothing in common".to_owned());
-    assert_eq!(told(refusal.into()), said("refuses: nothing in common", true));
-    let wrong = io::Error::other("it is server 2, not 1");
-    assert_eq!(told(wrong), said("can be reached, but it is server 2, not 1", false));
-    for kind in [
-        io::ErrorKind::ConnectionRefused,
-        io::ErrorKind::ConnectionReset,
-        io::ErrorKind::UnexpectedEof,
-        io::ErrorKind::TimedOut,
-        io::ErrorKind::NotFound,
-    ] {
-        assert_eq!(told(io::Error::new(kind, "nobody there")), None, "{kind}");
-    }
-}
-
 proptest! {
     /// A stranger can say anything: it is refused or understood, and the room that it gets is
     /// bounded.

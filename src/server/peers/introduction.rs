@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use super::asking::Asking;
 use super::handed_secret;
-use super::hello::{QUESTION, Refusal};
+use super::hello::QUESTION;
+use super::refusal::Refusal;
 use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;

@@ -14,7 +14,8 @@ use tokio::net::TcpStream;
 
 use super::admission::Probe;
 use super::complaints::Complaints;
-use super::hello::{self, Called, Refusal, RefusalKind, WORDS};
+use super::hello::{self, Called, WORDS};
+use super::refusal::{Refusal, RefusalKind};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, PeerRefused, Said, parse_head, put_said};
