@@ -244,7 +244,7 @@ impl Common {
         self.hear_no_more(its);
         let Claim { process, id, promised } = claim;
         // Both ways are with the same process.
-        if let Some(peer) = self.peers.get(&server_of(id)) {
+        if let Some(peer) = self.others.get(server_of(id)) {
             peer.hears_from(process);
         }
         let replaced = CancellationToken::new();
@@ -281,6 +281,16 @@ impl Common {
         let is_removed = |connection: &Connection| known.has_removed(connection.id);
         for its in self.heard.lock().values_mut() {
             if its.connection.as_ref().is_some_and(is_removed) {
+                self.hear_no_more(its);
+            }
+        }
+    }
+
+    /// Ends the connections of servers that are no peers any more.
+    pub(super) fn hear_gone_no_more(&self, servers: &[u8]) {
+        let mut heard = self.heard.lock();
+        for server in servers {
+            if let Some(its) = heard.get_mut(server) {
                 self.hear_no_more(its);
             }
         }

@@ -32,8 +32,8 @@ impl Asking {
     pub(super) fn all(common: &Arc<Common>) -> Self {
         let (says, hears) = unbounded_channel();
         let mut tasks = JoinSet::new();
-        for peer in common.peers.values() {
-            let (common, peer, says) = (Arc::clone(common), Arc::clone(peer), says.clone());
+        for peer in common.others.all() {
+            let (common, says) = (Arc::clone(common), says.clone());
             tasks.spawn(async move {
                 loop {
                     let said = match ask(&common, &peer, Question::Standing).await {

@@ -474,10 +474,10 @@ impl Common {
         if server == self.server {
             return refuse(format!("myid {server} is in use twice"));
         }
-        let Some(peer) = self.peers.get(&server) else {
+        let Some(address) = self.others.get(server).and_then(|peer| peer.address()) else {
             return refuse(format!("server {server} is not in the list of server {}", self.server));
         };
-        if let Err(reason) = self.security.check_caller(stream, &peer.host) {
+        if let Err(reason) = self.security.check_caller(stream, address.host.as_str()) {
             return refuse(reason);
         }
         if to != self.server {

@@ -31,6 +31,8 @@ use crate::storage::{
     RecoveryOptions, SessionKey,
 };
 
+#[path = "peers_test/listed.rs"]
+mod listed;
 #[path = "peers_test/snapshots.rs"]
 mod snapshots;
 #[path = "peers_test/taken_out.rs"]
@@ -129,7 +131,7 @@ impl Node {
     }
 
     fn other(&self) -> Arc<Peer> {
-        Arc::clone(self.peers.0.peers.values().next().expect("one other"))
+        Arc::clone(self.peers.0.others.all().first().expect("one other"))
     }
 
     async fn dial(&self) -> io::Result<u32> {
