@@ -381,6 +381,15 @@ impl Transport for Peers {
         });
     }
 
+    fn version_with(&self, server: u8) -> Option<u32> {
+        let spoken = self.0.others.get(server).and_then(|peer| {
+            let unsent = peer.unsent.lock();
+            unsent.is_up.then_some(unsent.version)
+        });
+        let heard = self.0.heard.lock().get(&server).and_then(Heard::version);
+        spoken.into_iter().chain(heard).min()
+    }
+
     fn hears_from(&self, server: u8) -> Option<IpAddr> {
         self.0.heard.lock().get(&server)?.address()
     }

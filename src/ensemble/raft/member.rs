@@ -52,6 +52,10 @@ pub trait Transport {
 
     /// Where the process is that speaks as this server, if one does.
     fn hears_from(&self, server: u8) -> Option<IpAddr>;
+
+    /// The version of what is spoken with a server, the lower one of both directions; `None`
+    /// without a connection.
+    fn version_with(&self, server: u8) -> Option<u32>;
 }
 
 /// A member of an ensemble.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::list::host::Host;
 
 fn versions(lowest: u32, highest: u32) -> Versions {
     Versions { lowest, highest }
@@ -63,17 +64,26 @@ proptest! {
     #[test]
     fn an_introduction_is_read_as_it_was_written(
         numbers in any::<(u32, u8, u64, u64, u64, u64, u64)>(),
+        address in prop::option::of(("[a-z]{1,255}", 1..=u16::MAX)),
+        version in OWN.lowest..=OWN.highest,
         more in prop::collection::vec(any::<u8>(), 0..100),
         cut in 1..INTRODUCTION_LEN,
     ) {
         let (purpose, to, process, id, ensemble, term, last) = numbers;
         let promised = Promised { term, last };
         let claim = Claim { process: ProcessId(process), id, promised };
-        let introduction = Introduction { purpose, to, claim, ensemble };
-        let bytes = introduction.encode();
+        // Version 6 says nothing of it.
+        let address = address.filter(|_| version > 6).map(|(host, port)| {
+            Address { host: Host::of(&host).expect("a host"), port }
+        });
+        let introduction = Introduction { purpose, to, claim, ensemble, address };
+        let bytes = introduction.encode(version);
         let (len, rest) = bytes.split_first_chunk().expect("a length");
         prop_assert_eq!(u32::from_be_bytes(*len) as usize, rest.len());
-        prop_assert_eq!(Introduction::parse(&[rest, &more].concat()), Some(introduction));
-        prop_assert_eq!(Introduction::parse(&rest[cut..]), None);
+        prop_assert!(rest.len() <= REST_MAX);
+        prop_assert_eq!(rest.len() == INTRODUCTION_LEN, version == 6);
+        prop_assert_eq!(Introduction::parse(&rest[..rest.len() - cut], version), None);
+        let more = [rest, &more].concat();
+        prop_assert_eq!(Introduction::parse(&more, version), Some(introduction));
     }
 }

@@ -35,6 +35,8 @@ struct Other {
 #[derive(Debug, Default)]
 struct State {
     servers: HashMap<u8, Other>,
+    /// Where this server is reached, by its own line of the list.
+    own_address: Option<Address>,
     /// Those that come from here on are spoken to at once.
     is_spoken: bool,
 }
@@ -71,6 +73,11 @@ impl Others {
         other.map(|other| Arc::clone(&other.peer))
     }
 
+    /// Where the others are to reach this server.
+    pub(super) fn own_address(&self) -> Option<Address> {
+        self.state.lock().own_address.clone()
+    }
+
     /// All that are there now.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
         let state = self.state.lock();
@@ -89,8 +96,12 @@ impl Others {
     pub(super) fn set_list(&self, list: &Servers, known: &KnownMembers) -> Changed {
         let mut state = self.state.lock();
         let mut changed = Changed::default();
-        for (id, server) in list.iter().filter(|(id, _)| **id != self.own) {
-            state.take(*id, Address::of(server), Because::Listed, &mut changed);
+        for (id, server) in list {
+            let address = Address::of(server);
+            match *id == self.own {
+                true => state.own_address = Some(address),
+                false => state.take(*id, address, Because::Listed, &mut changed),
+            }
         }
         let is_left = |(id, other): &(&u8, &mut Other)| {
             list.get(**id).is_none() && other.because == Some(Because::Listed)

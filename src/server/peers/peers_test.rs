@@ -37,6 +37,8 @@ mod listed;
 mod snapshots;
 #[path = "peers_test/taken_out.rs"]
 mod taken_out;
+#[path = "peers_test/versions.rs"]
+mod versions;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -291,11 +293,13 @@ async fn what_was_overheard_proves_nothing() {
     called_side.write_all(&proof).await.expect("sent");
     let own_proof = read(&mut called_side, 4 + 32).await;
     caller_side.write_all(&own_proof).await.expect("sent");
-    let introduction = read(&mut caller_side, 4 + 45 + 32).await;
+    // It says that it is at peer:port.
+    let introduction = read(&mut caller_side, 4 + 45 + 2 + 4 + 2 + 32).await;
     called_side.write_all(&introduction).await.expect("sent");
-    let own_introduction = read(&mut called_side, 1 + 4 + 45 + 32).await;
+    // Its line has no port.
+    let own_introduction = read(&mut called_side, 1 + 4 + 45 + 2 + 2 + 32).await;
     caller_side.write_all(&own_introduction).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 6);
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 7);
     drop(called_side);
     let _ = heeded.await;
 
@@ -488,7 +492,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 6);
+    assert_eq!(one.dial().await.expect("welcome"), 7);
     let _ = heeded.await;
 }
 

@@ -79,4 +79,8 @@ impl Transport for Post {
     fn hears_from(&self, _: u8) -> Option<IpAddr> {
         None
     }
+
+    fn version_with(&self, _: u8) -> Option<u32> {
+        Some(7)
+    }
 }
