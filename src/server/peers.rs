@@ -20,6 +20,7 @@ mod snapshot;
 mod speak;
 mod strangers;
 mod tls;
+mod unlisted;
 mod voice;
 
 use std::io;
@@ -40,6 +41,7 @@ use self::address::Address;
 use self::admission::Heard;
 use self::complaints::Complaints;
 use self::hear::accept;
+pub(super) use self::others::UNLISTED_MAX;
 use self::others::{Changed, Others};
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
@@ -184,6 +186,8 @@ struct Common {
     process: ProcessId,
     own: Mutex<Own>,
     others: Others,
+    /// Whether servers that are not in the list are talked to when they call.
+    meets_unlisted: bool,
     /// The members that this server knows of.
     known: Mutex<KnownMembers>,
     /// What passwords of sessions are made with, where there is a key.
@@ -225,9 +229,10 @@ struct Common {
 pub(super) struct Peers(Arc<Common>);
 
 impl Peers {
-    /// Within the runtime that is to carry the connections.
+    /// Within the runtime that is to carry the connections. With `meets_unlisted`, servers that are
+    /// not in the list are talked to when they call.
     pub(super) fn new(
-        ensemble: &config::Ensemble,
+        (ensemble, meets_unlisted): (&config::Ensemble, bool),
         security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
@@ -238,12 +243,13 @@ impl Peers {
         let server = ensemble.my_id;
         let others = Others::new(server, &listed(ensemble));
         let own = Own { id: member_id(server, 0), ensemble: 0, promised: Promised::default() };
-        let voice = Voice::new(others.all().iter().map(|peer| peer.server));
+        let voice = Voice::new(others.to_ask().iter().map(|peer| peer.server));
         let common = Common {
             server,
             process: ProcessId(introduction::draw()),
             own: Mutex::new(own),
             others,
+            meets_unlisted,
             known: Mutex::default(),
             session_secret: OnceLock::new(),
             introduction: Mutex::default(),

@@ -32,7 +32,7 @@ impl Asking {
     pub(super) fn all(common: &Arc<Common>) -> Self {
         let (says, hears) = unbounded_channel();
         let mut tasks = JoinSet::new();
-        for peer in common.others.all() {
+        for peer in common.others.to_ask() {
             let (common, says) = (Arc::clone(common), says.clone());
             tasks.spawn(async move {
                 loop {

@@ -389,6 +389,10 @@ pub(super) async fn hear(
         Ok(line) => line,
         Err(refusal) => return Ok(Err(refusal)),
     };
+    // Who only asks may be a copy of the process that speaks, and is not judged.
+    if let Err(refusal) = common.meet(claim, caller.address, purpose != QUESTION) {
+        return Ok(Err(refusal));
+    }
     stream.write_u8(0).await?;
     let own = common.introduction_to(server_of(claim.id), purpose);
     proved.introduce(stream, &own, Side::CalledItself).await?;
@@ -490,8 +494,14 @@ impl Common {
         if server == self.server {
             return refuse(format!("myid {server} is in use twice"));
         }
-        let Some(address) = self.others.get(server).and_then(|peer| peer.address()) else {
-            return refuse(format!("server {server} is not in the list of server {}", self.server));
+        let said = caller.address.clone().filter(|_| self.meets_unlisted);
+        let Some(address) = self.others.place_of(server, said) else {
+            let more = match self.meets_unlisted {
+                true => ", and does not say where other servers can reach it",
+                false => "",
+            };
+            let own = self.server;
+            return refuse(format!("server {server} is not in the list of server {own}{more}"));
         };
         if let Err(reason) = self.security.check_caller(stream, address.host.as_str()) {
             return refuse(reason);

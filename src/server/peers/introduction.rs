@@ -237,7 +237,7 @@ impl Common {
     /// What the others are, as far as they answer: each has been asked once.
     async fn hear(self: &Arc<Self>) -> Heard {
         let mut asked = JoinSet::new();
-        for peer in self.others.all() {
+        for peer in self.others.to_ask() {
             let common = Arc::clone(self);
             asked
                 .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });

@@ -37,6 +37,8 @@ mod listed;
 mod snapshots;
 #[path = "peers_test/taken_out.rs"]
 mod taken_out;
+#[path = "peers_test/unlisted.rs"]
+mod unlisted;
 #[path = "peers_test/versions.rs"]
 mod versions;
 
@@ -76,6 +78,8 @@ struct Settings {
     process: Option<u64>,
     /// Where server 3 listens, if there is one.
     third: Option<u16>,
+    /// Whether it talks to servers that are not in its list.
+    reconfig: bool,
 }
 
 impl Node {
@@ -111,7 +115,7 @@ impl Node {
             sessions: SessionsLive::Everywhere,
         };
         let peers = Peers::new(
-            &ensemble,
+            (&ensemble, settings.reconfig),
             Security::load(&ensemble.security).expect("good files"),
             Arc::default(),
             Arc::new(directory),
@@ -133,7 +137,7 @@ impl Node {
     }
 
     fn other(&self) -> Arc<Peer> {
-        Arc::clone(self.peers.0.others.all().first().expect("one other"))
+        Arc::clone(self.peers.0.others.to_ask().first().expect("one other"))
     }
 
     async fn dial(&self) -> io::Result<u32> {

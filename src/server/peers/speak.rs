@@ -54,7 +54,9 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 );
             }
             Err(error) => {
-                let refused = match Refusal::kind_of(&error) {
+                // Anybody who has the ensemble's secret may call, and say what it wants then.
+                let has_a_say = || common.others.has_a_say(peer.server);
+                let refused = match Refusal::kind_of(&error).filter(|_| has_a_say()) {
                     Some(RefusalKind::Older) => Some(PeerRefused::Older),
                     Some(RefusalKind::Replaced) => Some(PeerRefused::Replaced),
                     Some(RefusalKind::Removed) => Some(PeerRefused::Removed),
@@ -68,11 +70,12 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                     return;
                 }
                 // Who did not answer in time may do so later.
-                if error.kind() != io::ErrorKind::TimedOut {
+                if error.kind() != io::ErrorKind::TimedOut && has_a_say() {
                     let is_in_use = Refusal::kind_of(&error) == Some(RefusalKind::InUse);
                     common.voice.answered(peer.server, is_in_use, Instant::now());
                 }
                 peer.complain(&error);
+                common.forget_unlisted(peer.server);
             }
         }
         tokio::time::sleep(BETWEEN_DIALS).await;
