@@ -325,7 +325,7 @@ async fn serve_as_member(
     let (ensemble, directory, unfinished) = data::open_member(&config, members)?;
     let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), unfinished, ending)?;
     let peers = Peers::new(
-        members,
+        (members, config.reconfig_enabled),
         security,
         Arc::clone(&ground.queue),
         Arc::clone(&directory),

@@ -13,6 +13,7 @@ use super::raft::{EnsembleError, Member, Prospect, Said, Transport};
 use super::ways::{Way, Ways};
 use super::words::PeerWord;
 use crate::engine::time::{Monotonic, Now};
+use crate::list::{Role, Servers};
 use crate::storage::{MOVE_ASIDE, Over};
 
 /// A step of the clock of elections, in milliseconds.
@@ -50,7 +51,7 @@ pub struct Life {
     stood_still_ms: u64,
     /// The others can hear that the ensemble has begun.
     has_begun: bool,
-    /// The servers that may vote, by the list of zoo.cfg, and all that it has.
+    /// The servers that may vote, by the list that counts, and all that it has.
     voters: Vec<u8>,
     listed: Vec<u8>,
     /// Seats that are prepared, and who waits for them.
@@ -258,6 +259,12 @@ impl Life {
         member.report_heard(now);
         member.follow_list(&self.voters, &self.listed, now)?;
         Ok(true)
+    }
+
+    /// The ensemble has agreed on another list.
+    pub fn set_list(&mut self, servers: &Servers) {
+        self.voters = servers.ids(Role::Participant).collect();
+        self.listed = servers.iter().map(|(id, _)| *id).collect();
     }
 
     /// The servers that may vote, by the list.

@@ -5,11 +5,14 @@
 //! whole list: the old one or the new one. Their texts are those of [`crate::list::files`]. The
 //! caller decides which list counts, and waits for the disk.
 
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
 use crate::list::files::{dynamic_file, dynamic_file_name, edited_zoo_cfg, named_file};
 use crate::list::{ListError, ServerList};
@@ -56,6 +59,48 @@ impl ListFileError {
     pub const fn id(&self) -> MessageId {
         MessageId::LIST_NOT_WRITTEN
     }
+}
+
+/// Has the files of this server written, by a thread of its own: nobody waits for the disk.
+#[derive(Debug)]
+pub struct ListFiles(Sender<ServerList>);
+
+impl ListFiles {
+    /// For the server `my_id`, which read `zoo_cfg`. `None`, which is said, if there is no thread for
+    /// it.
+    #[must_use]
+    pub fn start(zoo_cfg: &Path, my_id: u8) -> Option<Self> {
+        let (lists, taken) = channel::<ServerList>();
+        let (path, zoo_cfg) = (zoo_cfg.to_owned(), zoo_cfg.to_owned());
+        let write_all = move || {
+            while let Ok(mut list) = taken.recv() {
+                // An older one need not be written.
+                list = taken.try_iter().last().unwrap_or(list);
+                if let Err(error) = write(&zoo_cfg, &list, my_id) {
+                    tell(&error);
+                }
+            }
+        };
+        let started = thread::Builder::new().name("list".to_owned()).spawn(write_all);
+        let started = started.map_err(|source| ListFileError::Write { path, source });
+        started.inspect_err(tell).is_ok().then_some(Self(lists))
+    }
+
+    /// Has them say `list`, soon.
+    pub fn write(&self, list: ServerList) {
+        // The thread ends with this only.
+        let _ = self.0.send(list);
+    }
+}
+
+fn tell(error: &ListFileError) {
+    let source = error.source().map(ToString::to_string);
+    tracing::warn!(
+        id = %error.id(),
+        %error,
+        source,
+        "the list of servers could not be written to the files that a start reads"
+    );
 }
 
 /// Has the files say `list`, of which the server `my_id` may be one; whether one had to be written.

@@ -4,6 +4,7 @@
 //! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so
 //! that both sides know that something was lost.
 
+mod address;
 mod admission;
 mod asking;
 mod complaints;
@@ -11,12 +12,15 @@ mod handed_secret;
 mod hear;
 mod hello;
 mod introduction;
+mod others;
+mod refusal;
 mod secret;
 mod secure;
 mod snapshot;
 mod speak;
 mod strangers;
 mod tls;
+mod unlisted;
 mod voice;
 
 use std::io;
@@ -30,12 +34,15 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::address::Address;
 use self::admission::Heard;
 use self::complaints::Complaints;
 use self::hear::accept;
+pub(super) use self::others::UNLISTED_MAX;
+use self::others::{Changed, Others};
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
@@ -51,6 +58,7 @@ use crate::ensemble::{
     Ensemble, FromPeer, KnownMembers, PeerMessage, PeerWord, Promised, Queue, Said, SnapshotStatus,
     Transport, member_id, put_said, server_of,
 };
+use crate::list::Servers;
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
 
@@ -97,8 +105,8 @@ struct Peer {
     left: Notify,
     /// The number of a probe of its that is to be answered; 0 for none.
     probed: AtomicU64,
-    host: String,
-    port: u16,
+    /// Where it is reached; `None` while it is no peer.
+    address: watch::Sender<Option<Address>>,
     unsent: Mutex<Unsent>,
     arrived: Notify,
     /// More waits than may wait.
@@ -112,6 +120,42 @@ struct Peer {
 }
 
 impl Peer {
+    /// Not reached anywhere yet.
+    fn new(server: u8) -> Self {
+        Self {
+            server,
+            id: AtomicU64::new(member_id(server, 0)),
+            process: Mutex::default(),
+            left: Notify::new(),
+            probed: AtomicU64::new(0),
+            address: watch::Sender::default(),
+            unsent: Mutex::default(),
+            arrived: Notify::new(),
+            overflowed: Notify::new(),
+            complaints: Mutex::default(),
+            probes: Mutex::default(),
+            questions: Arc::new(Semaphore::new(QUESTIONS_MAX)),
+        }
+    }
+
+    /// From here on it is reached there, and nothing is said over a connection to elsewhere.
+    fn is_reached_at(&self, address: Option<Address>) {
+        // Under the lock, so that no connection to elsewhere begins to speak after it.
+        let mut unsent = self.unsent.lock();
+        if !self.address.send_if_modified(|its| std::mem::replace(its, address.clone()) != address)
+        {
+            return;
+        }
+        unsent.is_up = false;
+        unsent.bytes.clear();
+        drop(unsent);
+        *self.complaints.lock() = Complaints::default();
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.address.borrow().clone()
+    }
+
     /// One of its processes is heard from here on: no other one is spoken to.
     fn hears_from(&self, process: ProcessId) {
         if self.process.lock().is_some_and(|spoken_to| spoken_to != process) {
@@ -140,7 +184,9 @@ struct Common {
     /// Drawn by this process.
     process: ProcessId,
     own: Mutex<Own>,
-    peers: HashMap<u8, Arc<Peer>>,
+    others: Others,
+    /// Whether servers that are not in the list are talked to when they call.
+    meets_unlisted: bool,
     /// The members that this server knows of.
     known: Mutex<KnownMembers>,
     /// What passwords of sessions are made with, where there is a key.
@@ -182,9 +228,10 @@ struct Common {
 pub(super) struct Peers(Arc<Common>);
 
 impl Peers {
-    /// Within the runtime that is to carry the connections.
+    /// Within the runtime that is to carry the connections. With `meets_unlisted`, servers that are
+    /// not in the list are talked to when they call.
     pub(super) fn new(
-        ensemble: &config::Ensemble,
+        (ensemble, meets_unlisted): (&config::Ensemble, bool),
         security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
@@ -192,34 +239,16 @@ impl Peers {
         clock: Clock,
         ending: CancellationToken,
     ) -> Self {
-        let others = ensemble.list.servers.iter().filter(|(id, _)| **id != ensemble.my_id);
-        let peers = others.map(|(id, server)| {
-            let peer = Peer {
-                server: *id,
-                id: AtomicU64::new(member_id(*id, 0)),
-                process: Mutex::default(),
-                left: Notify::new(),
-                probed: AtomicU64::new(0),
-                host: server.host.as_str().to_owned(),
-                port: server.quorum_port,
-                unsent: Mutex::default(),
-                arrived: Notify::new(),
-                overflowed: Notify::new(),
-                complaints: Mutex::default(),
-                probes: Mutex::default(),
-                questions: Arc::new(Semaphore::new(QUESTIONS_MAX)),
-            };
-            (*id, Arc::new(peer))
-        });
-        let peers: HashMap<u8, Arc<Peer>> = peers.collect();
         let server = ensemble.my_id;
+        let others = Others::new(server, &ensemble.list.servers);
         let own = Own { id: member_id(server, 0), ensemble: 0, promised: Promised::default() };
-        let voice = Voice::new(peers.keys().copied());
+        let voice = Voice::new(others.to_ask().iter().map(|peer| peer.server));
         let common = Common {
             server,
             process: ProcessId(introduction::draw()),
             own: Mutex::new(own),
-            peers,
+            others,
+            meets_unlisted,
             known: Mutex::default(),
             session_secret: OnceLock::new(),
             introduction: Mutex::default(),
@@ -278,10 +307,7 @@ impl Peers {
             }
         };
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(wait));
-        for peer in self.0.peers.values() {
-            let task = speak(Arc::clone(&self.0), Arc::clone(peer));
-            self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
-        }
+        self.0.speak_to(self.0.others.begin_to_speak());
     }
 
     /// Whether this process may not speak to the others.
@@ -299,11 +325,19 @@ impl Peers {
         self.0.introduction.lock().knows(&known);
         *self.0.known.lock() = known.clone();
         self.0.hear_removed_no_more(&known);
+        self.0.follow(self.0.others.know(&known));
+    }
+
+    /// From here on these are the servers of the list. One that is not among them stays a peer as
+    /// long as it is a member, and this server itself is none.
+    pub(super) fn set_list(&self, servers: &Servers) {
+        let known = self.0.known.lock().clone();
+        self.0.follow(self.0.others.set_list(servers, &known));
     }
 
     /// Has something said that was not known before this version.
     fn put(&self, to: u64, said: &Said, since_version: u32) {
-        let peer = self.0.peers.get(&server_of(to));
+        let peer = self.0.others.get(server_of(to));
         let Some(peer) = peer.filter(|peer| peer.id.load(Ordering::Relaxed) == to) else { return };
         let mut unsent = peer.unsent.lock();
         // An earlier release takes what it does not know for damage.
@@ -333,7 +367,7 @@ impl Transport for Peers {
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let (common, to) = (Arc::clone(&self.0), message.to);
-        let Some(peer) = self.0.peers.get(&server_of(to)).map(Arc::clone) else { return };
+        let Some(peer) = self.0.others.get(server_of(to)) else { return };
         self.0.runtime.spawn(async move {
             let status = match send_snapshot(&common, &peer, message, file).await {
                 Ok(()) => SnapshotStatus::Finish,
@@ -352,9 +386,12 @@ impl Transport for Peers {
     }
 
     fn version_with(&self, server: u8) -> Option<u32> {
-        let peer = self.0.peers.get(&server)?;
-        let unsent = peer.unsent.lock();
-        unsent.is_up.then_some(unsent.version)
+        let spoken = self.0.others.get(server).and_then(|peer| {
+            let unsent = peer.unsent.lock();
+            unsent.is_up.then_some(unsent.version)
+        });
+        let heard = self.0.heard.lock().get(&server).and_then(Heard::version);
+        spoken.into_iter().chain(heard).min()
     }
 
     fn hears_from(&self, server: u8) -> Option<IpAddr> {
@@ -365,6 +402,20 @@ impl Transport for Peers {
 impl Common {
     fn own(&self) -> Own {
         *self.own.lock()
+    }
+
+    /// Keeps connections to these.
+    fn speak_to(self: &Arc<Self>, peers: Vec<Arc<Peer>>) {
+        for peer in peers {
+            let task = speak(Arc::clone(self), peer);
+            self.runtime.spawn(self.ending.clone().run_until_cancelled_owned(task));
+        }
+    }
+
+    /// Who are peers has changed.
+    fn follow(self: &Arc<Self>, changed: Changed) {
+        self.speak_to(changed.come);
+        self.hear_gone_no_more(&changed.gone);
     }
 }
 

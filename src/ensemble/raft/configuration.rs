@@ -173,6 +173,13 @@ impl KnownMembers {
     pub fn has_removed(&self, id: u64) -> bool {
         life_of(id) <= self.configured_at && !self.ids.contains(&id)
     }
+
+    /// Whether a life of this server is a member; `None` where nothing is known yet.
+    #[must_use]
+    pub fn has_server(&self, server: u8) -> Option<bool> {
+        let is_there = || self.ids.iter().any(|id| server_of(*id) == server);
+        (!self.ids.is_empty()).then(is_there)
+    }
 }
 
 pub(super) fn to_conf_state(members: &Members) -> ConfState {
@@ -253,6 +260,16 @@ mod tests {
             let known = known(configured_at);
             assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
         }
+    }
+
+    #[test]
+    fn a_server_is_a_member_by_any_of_its_lives() {
+        let known = KnownMembers::new(vec![0x101, 0x902], 9, OfLine::default());
+        assert_eq!(
+            [1, 2, 3, 9].map(|server| known.has_server(server)),
+            [true, true, false, false].map(Some)
+        );
+        assert_eq!(KnownMembers::default().has_server(1), None);
     }
 
     #[test]

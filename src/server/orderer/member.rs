@@ -25,6 +25,7 @@ use crate::server::clock::{Clock, millis};
 use crate::server::data;
 use crate::server::figures::quorum_stats::{Progress, Watch};
 use crate::server::figures::series::Counter;
+use crate::server::list_files::ListFiles;
 use crate::server::peers::Peers;
 use crate::server::role::{Others, Role};
 use crate::server::shared::Server;
@@ -77,6 +78,7 @@ pub(in crate::server) fn run(
         lone::take(server, &mut batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
+        thread.follow_list(&mut member);
         disk.write(member.consensus_mut().take_writes());
         thread.do_chores(server, &mut member, now)?;
         disk.write(member.consensus_mut().take_writes());
@@ -161,6 +163,8 @@ struct Thread {
     counted: u64,
     next_step: Instant,
     watch: Watch,
+    /// Where the list is written down for the next start, if this one read a zoo.cfg.
+    list_files: Option<ListFiles>,
 }
 
 impl Thread {
@@ -174,6 +178,7 @@ impl Thread {
             member.consensus().behind_snapshot(),
         );
         let tick_time_ms = u64::from(server.config.tick_time_ms);
+        let zoo_cfg = server.config.file.as_ref().filter(|_| server.config.reconfig_enabled);
         let listed = ensemble.list.servers.iter().map(|(id, _)| *id).collect();
         Self {
             life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
@@ -186,6 +191,7 @@ impl Thread {
             counted: member.consensus().applied(),
             next_step: Instant::now(),
             watch: Watch::default(),
+            list_files: zoo_cfg.and_then(|its| ListFiles::start(&its.path, ensemble.my_id)),
         }
     }
 
@@ -268,6 +274,19 @@ impl Thread {
         let ms = server.clock.monotonic().since(began);
         tracing::info!(ms, done = !member.requests().is_leading(), "handed over leadership");
         Ok(())
+    }
+
+    /// Goes by the list of servers that the ensemble has agreed on, if it is another one.
+    fn follow_list(&mut self, member: &mut Member<Peers>) {
+        let Some(list) = member.take_list() else { return };
+        let version = format_args!("{:x}", list.version);
+        let (all, voters) = (list.servers.iter().len(), list.servers.voters());
+        tracing::info!(%version, servers = all, voters, "the ensemble has another list of servers");
+        self.life.set_list(&list.servers);
+        member.transport().set_list(&list.servers);
+        if let Some(files) = &self.list_files {
+            files.write(list);
+        }
     }
 
     /// What a leader wants done by itself.

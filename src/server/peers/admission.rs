@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Common;
-use super::hello::{Refusal, RefusalKind};
+use super::refusal::{Refusal, RefusalKind};
 use crate::ensemble::callers::{Callers, Claim, ProcessId, Ruling};
 use crate::ensemble::{FromPeer, KnownMembers, Promised, server_of};
 
@@ -52,10 +52,20 @@ impl Probe {
     }
 }
 
+/// A connection in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) number: u64,
+    pub(super) address: SocketAddr,
+    /// What is spoken over it.
+    pub(super) version: u32,
+}
+
 /// The connection that a server is heard on.
 #[derive(Debug)]
 struct Connection {
     number: u64,
+    version: u32,
     id: u64,
     process: ProcessId,
     address: SocketAddr,
@@ -82,17 +92,19 @@ impl Heard {
         Some(self.connection.as_ref()?.address.ip())
     }
 
-    /// The same, if it is another one than this.
+    /// What is spoken by the process that is heard.
+    pub(super) fn version(&self) -> Option<u32> {
+        Some(self.connection.as_ref()?.version)
+    }
+
+    pub(super) const fn is_silent(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    /// Where the process is that is heard, if it is another one than this.
     pub(super) fn another(&self, than: ProcessId) -> Option<IpAddr> {
         let connection = self.connection.as_ref()?;
         (connection.process != than).then(|| connection.address.ip())
-    }
-}
-
-#[cfg(test)]
-impl Heard {
-    pub(super) const fn is_silent(&self) -> bool {
-        self.connection.is_none()
     }
 }
 
@@ -154,10 +166,9 @@ impl Common {
     pub(super) async fn accept_caller(
         self: &Arc<Self>,
         claim: Claim,
-        address: SocketAddr,
-        number: u64,
+        call: Call,
     ) -> Result<Line, Refusal> {
-        self.accept(claim, address, |its| self.hear_from(its, claim, address, number)).await
+        self.accept(claim, call.address, |its| self.hear_from(its, claim, call)).await
     }
 
     /// The same of a process that was called, or came for something else than to speak: no other
@@ -234,17 +245,12 @@ impl Common {
     }
 
     /// From here on a connection is the one that is heard.
-    fn hear_from(
-        self: &Arc<Self>,
-        its: &mut Heard,
-        claim: Claim,
-        address: SocketAddr,
-        number: u64,
-    ) -> Line {
+    fn hear_from(self: &Arc<Self>, its: &mut Heard, claim: Claim, call: Call) -> Line {
         self.hear_no_more(its);
         let Claim { process, id, promised } = claim;
+        let Call { number, address, version } = call;
         // Both ways are with the same process.
-        if let Some(peer) = self.peers.get(&server_of(id)) {
+        if let Some(peer) = self.others.get(server_of(id)) {
             peer.hears_from(process);
         }
         let replaced = CancellationToken::new();
@@ -253,6 +259,7 @@ impl Common {
         let is_full = Arc::new(AtomicBool::new(false));
         its.connection = Some(Connection {
             number,
+            version,
             id,
             process,
             address,
@@ -281,6 +288,16 @@ impl Common {
         let is_removed = |connection: &Connection| known.has_removed(connection.id);
         for its in self.heard.lock().values_mut() {
             if its.connection.as_ref().is_some_and(is_removed) {
+                self.hear_no_more(its);
+            }
+        }
+    }
+
+    /// Ends the connections of servers that are no peers any more.
+    pub(super) fn hear_gone_no_more(&self, servers: &[u8]) {
+        let mut heard = self.heard.lock();
+        for server in servers {
+            if let Some(its) = heard.get_mut(server) {
                 self.hear_no_more(its);
             }
         }

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Common;
-use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
+use super::refusal::Refusal;
 use crate::ensemble::founding::{FoundingAnswer, Question};
 use crate::ensemble::introduction::{Heard, ProcessId};
 use crate::ensemble::standing::{Refuses, Standing};
@@ -32,8 +32,8 @@ impl Asking {
     pub(super) fn all(common: &Arc<Common>) -> Self {
         let (says, hears) = unbounded_channel();
         let mut tasks = JoinSet::new();
-        for peer in common.peers.values() {
-            let (common, peer, says) = (Arc::clone(common), Arc::clone(peer), says.clone());
+        for peer in common.others.to_ask() {
+            let (common, says) = (Arc::clone(common), says.clone());
             tasks.spawn(async move {
                 loop {
                     let said = match ask(&common, &peer, Question::Standing).await {

@@ -98,7 +98,7 @@ pub(super) async fn heed(
     }
     if caller.purpose == QUESTION {
         let from = server_of(caller.id);
-        let questions = common.peers.get(&from).map(|peer| Arc::clone(&peer.questions));
+        let questions = common.others.get(from).map(|peer| Arc::clone(&peer.questions));
         let Some(_place) = questions.and_then(|all| all.try_acquire_owned().ok()) else {
             let error = format!("server {from} asks more than {QUESTIONS_MAX} questions at once");
             return Err(io::Error::other(error));

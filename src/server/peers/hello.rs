@@ -9,7 +9,8 @@
 //! answer   length of a reason u32 and the reason, or 0 and the proof of the called, 32
 //!          then, with or without one:
 //! caller   length u32, purpose u32, number of the called server u8, process u64, id u64,
-//!          ensemble u64, term u64, last entry u64; with a secret a proof over all of it, 32
+//!          ensemble u64, term u64, last entry u64, and from version 7 on where it is reached:
+//!          length of the host u16, host, port u16; with a secret a proof over all of it, 32
 //! called   0 u8 and the same of itself; or why not u8, length of the reason u32 and the reason
 //! ```
 //!
@@ -24,12 +25,13 @@ use std::time::Duration;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::admission::Line;
+use super::address::Address;
+use super::admission::{Call, Line};
+use super::refusal::{Refusal, RefusalKind};
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
 use super::{Common, Own};
 use crate::ensemble::callers::{Claim, ProcessId};
-use crate::ensemble::standing::Refuses;
 use crate::ensemble::{Promised, server_of};
 use crate::old_name;
 
@@ -58,15 +60,17 @@ pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
 /// The versions that a server speaks: its own, and the one before it, as long as that one can
-/// follow the same log and says who it is at the same place. Version 5 said less of an ensemble and
-/// of data that belongs to none, and knew no record of a seat that says which life asks for it.
+/// follow the same log and says who it is at the same place. Version 6 does not say where it is
+/// reached, and knows no word about the list of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 6, highest: 6 };
+const OWN: Versions = Versions { lowest: 6, highest: 7 };
+/// The first one in which servers say where they are reached.
+const SAYS_ADDRESS: u32 = 7;
 
 impl Versions {
     /// The highest that both speak.
@@ -82,90 +86,6 @@ impl std::fmt::Display for Versions {
             true => write!(out, "version {}", self.highest),
             false => write!(out, "versions {} to {}", self.lowest, self.highest),
         }
-    }
-}
-
-/// What a refusal asks of whoever is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefusalKind {
-    /// To see to what the reason says, and to try again.
-    Reason,
-    /// To end, and never to come again with this directory.
-    Older,
-    /// To try again: another process may end.
-    InUse,
-    /// To end: another process has its place.
-    Replaced,
-    /// To end, and to come again as another member.
-    Removed,
-    /// To try again: the two belong to two ensembles, and an operator has to say which one is
-    /// right.
-    OfAnother,
-}
-
-impl RefusalKind {
-    const ALL: [(u8, Self); 6] = [
-        (1, Self::Reason),
-        (2, Self::Older),
-        (3, Self::InUse),
-        (4, Self::Replaced),
-        (5, Self::Removed),
-        (6, Self::OfAnother),
-    ];
-
-    fn number(self) -> u8 {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(1, |(number, _)| *number)
-    }
-
-    /// Of a later version's it is known that it is one.
-    fn of(number: u8) -> Self {
-        Self::ALL.iter().find(|(its, _)| *its == number).map_or(Self::Reason, |(_, kind)| *kind)
-    }
-}
-
-/// Why a connection is not welcome.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it refuses: {reason}")]
-pub(super) struct Refusal {
-    /// `None` for who has not said yet who it is.
-    pub(super) kind: Option<RefusalKind>,
-    pub(super) reason: String,
-}
-
-impl Refusal {
-    pub(super) const fn of_stranger(reason: String) -> Self {
-        Self { kind: None, reason }
-    }
-
-    pub(super) const fn new(kind: RefusalKind, reason: String) -> Self {
-        Self { kind: Some(kind), reason }
-    }
-
-    /// For an operator, if whoever was called was reached and there is something wrong between the
-    /// two: after which server it is.
-    pub(super) fn tell(error: &io::Error) -> Option<Refuses> {
-        if let Some(Self { kind, reason }) =
-            error.get_ref().and_then(|its| its.downcast_ref::<Self>())
-        {
-            let (said, is_of_another) =
-                (format!("refuses: {reason}"), *kind == Some(RefusalKind::OfAnother));
-            return Some(Refuses { said, is_of_another });
-        }
-        // What a connection ends with that was not made, or was lost, says nothing of who is there.
-        let is_wrong = matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData);
-        is_wrong.then(|| format!("can be reached, but {error}").into())
-    }
-
-    /// What a call ended with, if it was refused by who had proved to be one of the ensemble's
-    /// servers.
-    pub(super) fn kind_of(error: &io::Error) -> Option<RefusalKind> {
-        error.get_ref()?.downcast_ref::<Self>()?.kind
-    }
-}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::new(io::ErrorKind::ConnectionRefused, refusal)
     }
 }
 
@@ -226,41 +146,52 @@ fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
 }
 
 /// What one of the two says to who has proved to be of the ensemble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Introduction {
     purpose: u32,
     /// The server that it is for.
     to: u8,
     claim: Claim,
     ensemble: u64,
+    /// Where it is reached, if it says so.
+    address: Option<Address>,
 }
 
 impl Introduction {
-    fn encode(&self) -> BytesMut {
+    fn encode(&self, version: u32) -> BytesMut {
         let Claim { process, id, promised } = self.claim;
-        let mut out = BytesMut::with_capacity(4 + INTRODUCTION_LEN);
-        out.put_u32(u32::try_from(INTRODUCTION_LEN).unwrap_or(u32::MAX));
-        out.put_u32(self.purpose);
-        out.put_u8(self.to);
+        let mut rest = Vec::with_capacity(INTRODUCTION_LEN);
+        rest.put_u32(self.purpose);
+        rest.put_u8(self.to);
         for number in [process.0, id, self.ensemble, promised.term, promised.last] {
-            out.put_u64(number);
+            rest.put_u64(number);
         }
+        if version >= SAYS_ADDRESS {
+            Address::put(self.address.as_ref(), &mut rest);
+        }
+        let mut out = BytesMut::with_capacity(4 + rest.len());
+        out.put_u32(u32::try_from(rest.len()).unwrap_or(u32::MAX));
+        out.put_slice(&rest);
         out
     }
 
     /// From the bytes after the length. What a later version has added is not looked at.
-    fn parse(rest: &[u8]) -> Option<Self> {
-        let mut rest = rest.first_chunk::<INTRODUCTION_LEN>()?.as_slice();
+    fn parse(rest: &[u8], version: u32) -> Option<Self> {
+        let (rest, more) = rest.split_first_chunk::<INTRODUCTION_LEN>()?;
+        let mut rest = rest.as_slice();
         let (purpose, to) = (rest.get_u32(), rest.get_u8());
         let (process, id, ensemble) = (ProcessId(rest.get_u64()), rest.get_u64(), rest.get_u64());
         let promised = Promised { term: rest.get_u64(), last: rest.get_u64() };
-        Some(Self { purpose, to, claim: Claim { process, id, promised }, ensemble })
+        let address = if version >= SAYS_ADDRESS { Address::parse(more)? } else { None };
+        Some(Self { purpose, to, claim: Claim { process, id, promised }, ensemble, address })
     }
 }
 
 /// A conversation up to where both have proved that they know the secret, if both have one.
 struct Proved<'a> {
     secret: Option<&'a Secret>,
+    /// Of what is spoken.
+    version: u32,
     /// All that was said but the proofs.
     said: Vec<u8>,
 }
@@ -272,7 +203,7 @@ impl Proved<'_> {
         introduction: &Introduction,
         side: Side,
     ) -> io::Result<()> {
-        let introduction = introduction.encode();
+        let introduction = introduction.encode(self.version);
         let mut out = introduction.clone();
         if let Some(secret) = self.secret {
             out.put_slice(&secret.proof(side, &self.said, &introduction));
@@ -295,7 +226,7 @@ impl Proved<'_> {
         introduction.resize(4 + len as usize, 0);
         let rest = introduction.get_mut(4..).unwrap_or_default();
         stream.read_exact(rest).await?;
-        let parsed = Introduction::parse(rest).ok_or_else(malformed)?;
+        let parsed = Introduction::parse(rest, self.version).ok_or_else(malformed)?;
         if let Some(secret) = self.secret {
             let mut proof = [0; PROOF_LEN];
             stream.read_exact(&mut proof).await?;
@@ -367,7 +298,7 @@ pub(super) async fn say(
         }
         _ => {}
     }
-    let mut proved = Proved { secret, said: [hello.as_ref(), &answer].concat() };
+    let mut proved = Proved { secret, version, said: [hello.as_ref(), &answer].concat() };
     let own = common.introduction_to(to, purpose);
     proved.introduce(stream, &own, Side::CallerItself).await?;
     match stream.read_u8().await? {
@@ -443,14 +374,14 @@ pub(super) async fn hear(
     {
         return Ok(Err(Refusal::of_stranger(reason)));
     }
-    let mut proved = Proved { secret, said: [hello.as_slice(), &answer].concat() };
+    let mut proved = Proved { secret, version, said: [hello.as_slice(), &answer].concat() };
     let caller = proved.hear_introduction(stream, Side::CallerItself).await?;
     if let Err(refusal) = common.take_caller(&caller, stream) {
         return Ok(Err(refusal));
     }
     let Introduction { purpose, claim, .. } = caller;
     let line = match purpose {
-        WORDS => common.accept_caller(claim, address, number).await.map(Some),
+        WORDS => common.accept_caller(claim, Call { number, address, version }).await.map(Some),
         SNAPSHOT => common.accept_called(claim, address).await.map(|()| None),
         _ => Ok(None),
     };
@@ -458,6 +389,10 @@ pub(super) async fn hear(
         Ok(line) => line,
         Err(refusal) => return Ok(Err(refusal)),
     };
+    // Who only asks may be a copy of the process that speaks, and is not judged.
+    if let Err(refusal) = common.meet(claim, caller.address, purpose != QUESTION) {
+        return Ok(Err(refusal));
+    }
     stream.write_u8(0).await?;
     let own = common.introduction_to(server_of(claim.id), purpose);
     proved.introduce(stream, &own, Side::CalledItself).await?;
@@ -531,7 +466,8 @@ impl Common {
     /// What a server says to who has proved to be of the ensemble.
     fn introduction_to(&self, to: u8, purpose: u32) -> Introduction {
         let Own { id, ensemble, promised } = self.own();
-        Introduction { purpose, to, claim: Claim { process: self.process, id, promised }, ensemble }
+        let claim = Claim { process: self.process, id, promised };
+        Introduction { purpose, to, claim, ensemble, address: self.others.own_address() }
     }
 
     /// The version to speak, if the two can at all.
@@ -552,16 +488,22 @@ impl Common {
 
     /// Whether who calls may speak of that, if it is who it says.
     fn take_caller(&self, caller: &Introduction, stream: &Stream) -> Result<(), Refusal> {
-        let Introduction { purpose, to, claim, ensemble } = *caller;
+        let Introduction { purpose, to, claim, ensemble, .. } = *caller;
         let refuse = |reason| Err(Refusal::new(RefusalKind::Reason, reason));
         let (own, server) = (self.own(), server_of(claim.id));
         if server == self.server {
             return refuse(format!("myid {server} is in use twice"));
         }
-        let Some(peer) = self.peers.get(&server) else {
-            return refuse(format!("server {server} is not in the list of server {}", self.server));
+        let said = caller.address.clone().filter(|_| self.meets_unlisted);
+        let Some(address) = self.others.place_of(server, said) else {
+            let more = match self.meets_unlisted {
+                true => ", and does not say where other servers can reach it",
+                false => "",
+            };
+            let own = self.server;
+            return refuse(format!("server {server} is not in the list of server {own}{more}"));
         };
-        if let Err(reason) = self.security.check_caller(stream, &peer.host) {
+        if let Err(reason) = self.security.check_caller(stream, address.host.as_str()) {
             return refuse(reason);
         }
         if to != self.server {

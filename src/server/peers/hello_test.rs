@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::list::host::Host;
 
 fn versions(lowest: u32, highest: u32) -> Versions {
     Versions { lowest, highest }
@@ -21,27 +22,6 @@ fn two_servers_speak_the_highest_version_that_both_know() {
     assert_eq!(versions(1, 1).common(versions(2, 0)), None);
     assert_eq!(versions(1, 1).common(versions(0, 0)), None);
     assert_eq!(versions(1, 1).common(versions(0, u32::MAX)), Some(1));
-}
-
-#[test]
-fn who_is_reached_and_is_wrong_is_told_from_who_is_not_there() {
-    let told = |error: io::Error| Refusal::tell(&error);
-    let said = |said: &str, is_of_another| Some(Refuses { said: said.to_owned(), is_of_another });
-    let refusal = Refusal::of_stranger("the secrets differ".to_owned());
-    assert_eq!(told(refusal.into()), said("refuses: the secrets differ", false));
-    let refusal = Refusal::new(RefusalKind::OfAnother, "nothing in common".to_owned());
-    assert_eq!(told(refusal.into()), said("refuses: nothing in common", true));
-    let wrong = io::Error::other("it is server 2, not 1");
-    assert_eq!(told(wrong), said("can be reached, but it is server 2, not 1", false));
-    for kind in [
-        io::ErrorKind::ConnectionRefused,
-        io::ErrorKind::ConnectionReset,
-        io::ErrorKind::UnexpectedEof,
-        io::ErrorKind::TimedOut,
-        io::ErrorKind::NotFound,
-    ] {
-        assert_eq!(told(io::Error::new(kind, "nobody there")), None, "{kind}");
-    }
 }
 
 proptest! {
@@ -84,17 +64,26 @@ proptest! {
     #[test]
     fn an_introduction_is_read_as_it_was_written(
         numbers in any::<(u32, u8, u64, u64, u64, u64, u64)>(),
+        address in prop::option::of(("[a-z]{1,255}", 1..=u16::MAX)),
+        version in OWN.lowest..=OWN.highest,
         more in prop::collection::vec(any::<u8>(), 0..100),
         cut in 1..INTRODUCTION_LEN,
     ) {
         let (purpose, to, process, id, ensemble, term, last) = numbers;
         let promised = Promised { term, last };
         let claim = Claim { process: ProcessId(process), id, promised };
-        let introduction = Introduction { purpose, to, claim, ensemble };
-        let bytes = introduction.encode();
+        // Version 6 says nothing of it.
+        let address = address.filter(|_| version > 6).map(|(host, port)| {
+            Address { host: Host::of(&host).expect("a host"), port }
+        });
+        let introduction = Introduction { purpose, to, claim, ensemble, address };
+        let bytes = introduction.encode(version);
         let (len, rest) = bytes.split_first_chunk().expect("a length");
         prop_assert_eq!(u32::from_be_bytes(*len) as usize, rest.len());
-        prop_assert_eq!(Introduction::parse(&[rest, &more].concat()), Some(introduction));
-        prop_assert_eq!(Introduction::parse(&rest[cut..]), None);
+        prop_assert!(rest.len() <= REST_MAX);
+        prop_assert_eq!(rest.len() == INTRODUCTION_LEN, version == 6);
+        prop_assert_eq!(Introduction::parse(&rest[..rest.len() - cut], version), None);
+        let more = [rest, &more].concat();
+        prop_assert_eq!(Introduction::parse(&more, version), Some(introduction));
     }
 }

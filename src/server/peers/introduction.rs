@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use super::asking::Asking;
 use super::handed_secret;
-use super::hello::{QUESTION, Refusal};
+use super::hello::QUESTION;
+use super::refusal::Refusal;
 use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;
@@ -206,7 +207,7 @@ impl Peers {
     /// As its founder, asks these servers to belong to the ensemble, each until it has answered.
     pub(super) fn ask_to_belong(&self, servers: Vec<u8>) {
         for server in servers {
-            let Some(peer) = self.0.peers.get(&server).map(Arc::clone) else { continue };
+            let Some(peer) = self.0.others.get(server) else { continue };
             let common = Arc::clone(&self.0);
             let task = async move { common.ask_to_belong(&peer).await };
             self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
@@ -236,8 +237,8 @@ impl Common {
     /// What the others are, as far as they answer: each has been asked once.
     async fn hear(self: &Arc<Self>) -> Heard {
         let mut asked = JoinSet::new();
-        for peer in self.peers.values() {
-            let (common, peer) = (Arc::clone(self), Arc::clone(peer));
+        for peer in self.others.to_ask() {
+            let common = Arc::clone(self);
             asked
                 .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
         }
@@ -442,8 +443,8 @@ impl Common {
     ) -> BTreeMap<u8, Refuses> {
         let mut refusals = BTreeMap::new();
         for (server, ensemble) in members {
-            let Some(peer) = self.peers.get(&server) else { continue };
-            let answer = ask(self, peer, Question::Seat(applicant)).await;
+            let Some(peer) = self.others.get(server) else { continue };
+            let answer = ask(self, &peer, Question::Seat(applicant)).await;
             match answer.map(|(answer, _)| answer) {
                 Ok(FoundingAnswer::Seat(seat, handed)) if seat.ensemble == ensemble => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
@@ -634,8 +635,7 @@ pub(super) async fn ask(
             _ => Err(io::Error::other("this is not an answer")),
         }
     });
-    let answered = answered.await;
-    answered.inspect_err(|error| peer.complain(error))
+    answered.await.inspect_err(|error| peer.complain(error))
 }
 
 async fn write(stream: &mut Stream, said: &Said) -> io::Result<()> {

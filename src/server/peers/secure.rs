@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, pem};
 
-use super::hello::Refusal;
+use super::refusal::Refusal;
 use super::secret::Secret;
 use super::tls::Tls;
 use crate::config;

@@ -11,29 +11,40 @@ use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
+use super::address::Address;
 use super::admission::Probe;
 use super::complaints::Complaints;
-use super::hello::{self, Called, Refusal, RefusalKind, WORDS};
+use super::hello::{self, Called, WORDS};
+use super::refusal::{Refusal, RefusalKind};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, PeerRefused, Said, parse_head, put_said};
+use crate::list::host::Host;
 use crate::message::MessageId;
 
 /// Bytes of whole frames that are sent before anything else may be.
 const PIECE_MIN: usize = 64 << 10;
 
-/// Keeps a connection to a peer.
+/// Keeps a connection to a peer, where it is reached, as long as it is one.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
+    let mut place = peer.address.subscribe();
     loop {
-        match dial(&common, &peer, WORDS, SILENT_MAX).await {
+        // The sender is the peer's.
+        let _ = place.wait_for(Option::is_some).await;
+        let dialled = tokio::select! {
+            dialled = dial(&common, &peer, WORDS, SILENT_MAX) => dialled,
+            Ok(()) = place.changed() => continue,
+        };
+        match dialled {
             Ok((stream, called)) => {
                 *peer.complaints.lock() = Complaints::default();
                 let (server, version) = (peer.server, called.version);
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
                 *peer.process.lock() = Some(called.process);
                 common.voice.answered(server, false, Instant::now());
-                let error = say_all(&common, &peer, called, stream).await;
+                let error = say_all(&common, &peer, &place, (called, stream)).await;
                 *peer.process.lock() = None;
                 *peer.complaints.lock() = Complaints::default();
                 tracing::info!(
@@ -43,7 +54,9 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 );
             }
             Err(error) => {
-                let refused = match Refusal::kind_of(&error) {
+                // Anybody who has the ensemble's secret may call, and say what it wants then.
+                let has_a_say = || common.others.has_a_say(peer.server);
+                let refused = match Refusal::kind_of(&error).filter(|_| has_a_say()) {
                     Some(RefusalKind::Older) => Some(PeerRefused::Older),
                     Some(RefusalKind::Replaced) => Some(PeerRefused::Replaced),
                     Some(RefusalKind::Removed) => Some(PeerRefused::Removed),
@@ -57,11 +70,12 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                     return;
                 }
                 // Who did not answer in time may do so later.
-                if error.kind() != io::ErrorKind::TimedOut {
+                if error.kind() != io::ErrorKind::TimedOut && has_a_say() {
                     let is_in_use = Refusal::kind_of(&error) == Some(RefusalKind::InUse);
                     common.voice.answered(peer.server, is_in_use, Instant::now());
                 }
                 peer.complain(&error);
+                common.forget_unlisted(peer.server);
             }
         }
         tokio::time::sleep(BETWEEN_DIALS).await;
@@ -71,6 +85,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
 impl Peer {
     /// Says why it was not reached, unless it has just been said.
     pub(super) fn complain(&self, error: &io::Error) {
+        let Some(address) = self.address() else { return };
         let mut complaints = self.complaints.lock();
         let refused = Refusal::kind_of(error).filter(|kind| *kind != RefusalKind::Reason);
         if refused.is_none() && is_of_a_start(error) && complaints.is_early() {
@@ -83,7 +98,7 @@ impl Peer {
             tracing::warn!(
                 id = %MessageId::PEER_OF_ANOTHER_ENSEMBLE,
                 peer = self.server,
-                address = %format_args!("{}:{}", self.host, self.port),
+                %address,
                 %error,
                 "a server in the list belongs to a different ensemble than this one"
             );
@@ -91,7 +106,7 @@ impl Peer {
             tracing::warn!(
                 id = %MessageId::ID_IN_USE,
                 peer = self.server,
-                address = %format_args!("{}:{}", self.host, self.port),
+                %address,
                 %error,
                 "a server of the ensemble refuses to talk to this process"
             );
@@ -99,7 +114,7 @@ impl Peer {
             tracing::warn!(
                 id = %MessageId::PEER_UNREACHABLE,
                 peer = self.server,
-                address = %format_args!("{}:{}", self.host, self.port),
+                %address,
                 %error,
                 "cannot reach a server of the ensemble; still trying"
             );
@@ -126,21 +141,24 @@ pub(super) async fn dial(
     purpose: u32,
     silent_max: Duration,
 ) -> io::Result<(Stream, Called)> {
+    let Some(Address { host, port }) = peer.address() else {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it is not in the list any more"));
+    };
     timeout(DIAL_MAX, async {
-        let socket = connect(look_up(common, peer).await?).await?;
+        let socket = connect(look_up(common, &host, port).await?).await?;
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_user_timeout(Some(silent_max))?;
         let address = socket.peer_addr()?;
-        let mut stream = common.security.connect(&peer.host, socket).await?;
+        let mut stream = common.security.connect(host.as_str(), socket).await?;
         let called = hello::say(common, &mut stream, address, peer.server, purpose).await?;
         Ok((stream, called))
     })
     .await
 }
 
-/// Where a peer is now.
-async fn look_up(common: &Common, peer: &Peer) -> io::Result<Vec<SocketAddr>> {
-    let (look_up, host, port) = (common.look_up, peer.host.clone(), peer.port);
+/// The addresses of a name now.
+async fn look_up(common: &Common, host: &Host, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let (look_up, host) = (common.look_up, host.as_str().to_owned());
     tokio::task::spawn_blocking(move || look_up(&host, port)).await.map_err(io::Error::other)?
 }
 
@@ -157,9 +175,16 @@ async fn connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Sends what there is to say until the connection ends. Gives why it did. Nothing is said before
-/// this process may speak, or when it may no more.
-async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -> io::Error {
+/// Sends what there is to say until the connection ends, or the peer is not reached at `place` any
+/// more. Gives why it did. Nothing is said before this process may speak, or when it may no more.
+async fn say_all(
+    common: &Common,
+    peer: &Peer,
+    place: &watch::Receiver<Option<Address>>,
+    (called, stream): (Called, Stream),
+) -> io::Error {
+    let elsewhere = || io::Error::other("the list has it no more, or at another address");
+    let mut moved = place.clone();
     let (mut incoming, mut outgoing) = tokio::io::split(stream);
     let has_spoken = AtomicBool::new(false);
     let write = async {
@@ -168,7 +193,13 @@ async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -
         // Others know by it who speaks.
         put_said(&mut first.bytes, &Said::Alive(0));
         peer.id.store(called.id, Ordering::Relaxed);
-        *peer.unsent.lock() = first;
+        {
+            let mut unsent = peer.unsent.lock();
+            if place.has_changed().unwrap_or(true) {
+                return elsewhere();
+            }
+            *unsent = first;
+        }
         has_spoken.store(true, Ordering::Relaxed);
         common.queue.put_from_peer(FromPeer::Speaks(called.id, true), None);
         match send_all(peer, &mut outgoing).await {
@@ -183,6 +214,7 @@ async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -
     let error = tokio::select! {
         error = write => error,
         error = heed_probes(peer, &mut incoming) => error,
+        _ = moved.changed() => elsewhere(),
         () = peer.overflowed.notified() => io::Error::other("it accepts no more data"),
         () = peer.left.notified() => io::Error::other("another process runs as that server"),
         () = silenced => io::Error::other("this process may not talk to the other servers"),

@@ -80,7 +80,7 @@ impl Transport for Post {
         None
     }
 
-    fn version_with(&self, _server: u8) -> Option<u32> {
+    fn version_with(&self, _: u8) -> Option<u32> {
         Some(7)
     }
 }
