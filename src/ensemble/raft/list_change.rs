@@ -190,15 +190,6 @@ impl Consensus {
         let at_hand = stay.iter().filter(|id| self.is_at_hand(**id)).count();
         (at_hand > stay.len() / 2).then_some(MemberChange::Demote(*goes))
     }
-
-    /// A member that only follows, of no server of the list, and that is gone.
-    fn unlisted(&self, servers: &Servers) -> Option<MemberChange> {
-        let voters = self.node.raft.prs().conf().voters();
-        let is_gone = |id: &u64| {
-            servers.get(server_of(*id)).is_none() && !voters.contains(*id) && !self.is_there(*id)
-        };
-        self.members().into_iter().find(is_gone).map(MemberChange::Remove)
-    }
 }
 
 impl<T: Transport> Member<T> {
@@ -465,14 +456,11 @@ impl<T: Transport> Member<T> {
         if self.list_change.under_way.is_some() {
             return Ok(());
         }
-        let Some(list) = &self.list_change.agreed else {
+        if self.list_change.agreed.is_none() {
             return match self.lists.listed_no_more(listed, &self.consensus) {
                 Some(member) => self.change(MemberChange::Remove(member), now),
                 None => self.write_first_list(listed, now),
             };
-        };
-        if let Some(change) = self.consensus.unlisted(&list.servers) {
-            return self.change(change, now);
         }
         self.leave_to_participants();
         Ok(())

@@ -284,7 +284,9 @@ impl Thread {
         tracing::info!(%version, servers = all, voters, "the ensemble has another list of servers");
         self.life.set_list(&list.servers);
         member.transport().set_list(&list.servers);
-        if let Some(files) = &self.list_files {
+        // One without this server would keep it from starting, as it does ZooKeeper's.
+        let is_listed = list.servers.get(server_of(member.consensus().id())).is_some();
+        if let Some(files) = self.list_files.as_ref().filter(|_| is_listed) {
             files.write(list);
         }
     }
