@@ -3,6 +3,7 @@
 use super::listed::{begins, known, list};
 use super::*;
 use crate::ensemble::callers::Claim;
+use crate::list::host::Host;
 
 /// With reconfiguration.
 fn reconfig() -> Settings {
