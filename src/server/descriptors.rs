@@ -47,6 +47,8 @@ const OWN: u64 = 64;
 /// Of each other server: a connection each way, those that take the place of another, questions, a
 /// snapshot and its file.
 const OF_A_PEER: u64 = 8;
+/// Servers outside of the list that are talked to only because they have called.
+pub(super) const UNLISTED_MAX: usize = 64;
 /// Callers on the port for servers that have not said yet who they are, where there are many
 /// descriptors.
 const STRANGERS_MAX: u64 = 128;
@@ -55,6 +57,13 @@ const STRANGERS_SHARE: u64 = 16;
 /// Of few descriptors clients have this share, as a divisor, whatever the bounds of the others add
 /// up to.
 const CLIENTS_SHARE: u64 = 4;
+
+/// How many other servers a member may talk to whose list has so many, with reconfiguration or
+/// without.
+pub(super) fn peers(listed: usize, is_reconfig_enabled: bool) -> u64 {
+    let unlisted = if is_reconfig_enabled { UNLISTED_MAX } else { 0 };
+    (listed.saturating_sub(1) + unlisted) as u64
+}
 
 /// How many strangers may wait on the port for servers.
 pub(super) fn strangers() -> usize {
@@ -108,6 +117,7 @@ mod tests {
         // Too few for all: clients have some.
         assert_eq!((alone.clients_of(64), member.clients_of(100)), (Some(16), Some(25)));
         assert_eq!(alone.clients_of(0), None);
+        assert_eq!([peers(5, false), peers(5, true)], [4, 68]);
         assert_eq!([0, 64, 256, 1 << 20].map(strangers_of), [128, 4, 16, 128]);
     }
 

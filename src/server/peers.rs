@@ -41,7 +41,6 @@ use self::address::Address;
 use self::admission::Heard;
 use self::complaints::Complaints;
 use self::hear::accept;
-pub(super) use self::others::UNLISTED_MAX;
 use self::others::{Changed, Others};
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;

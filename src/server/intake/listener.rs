@@ -12,9 +12,8 @@ use super::drive;
 use crate::message::MessageId;
 use crate::planted;
 use crate::server::client::connection::Connection;
-use crate::server::descriptors::Takers;
+use crate::server::descriptors::{self, Takers};
 use crate::server::figures::series::Counter;
-use crate::server::peers::UNLISTED_MAX;
 use crate::server::shared::Server;
 
 /// How long accepting rests when the process has no descriptor left.
@@ -24,9 +23,8 @@ const REST: Duration = Duration::from_millis(50);
 fn most(server: &Server) -> Option<u32> {
     let config = &server.config;
     let http_ports = u64::from(config.admin.is_some()) + u64::from(config.metrics_listen.is_some());
-    let unlisted = if config.reconfig_enabled { UNLISTED_MAX } else { 0 };
-    let others = |list: usize| list.saturating_sub(1) + unlisted;
-    let peers = config.ensemble.as_ref().map(|its| others(its.list.servers.iter().len()) as u64);
+    let peers = |list: usize| descriptors::peers(list, config.reconfig_enabled);
+    let peers = config.ensemble.as_ref().map(|its| peers(its.list.servers.iter().len()));
     let left = Takers { http_ports, peers }.clients_max();
     let max_cnxns = config.max_cnxns.filter(|_| !planted::is("max-cnxns-off"));
     left.into_iter().chain(max_cnxns.map(NonZeroU32::get)).min()

@@ -14,10 +14,9 @@ use super::Peer;
 use super::address::Address;
 use crate::ensemble::KnownMembers;
 use crate::list::Servers;
+use crate::server::descriptors::UNLISTED_MAX;
 
-/// Servers that are peers only because they have called, at most.
-pub(in crate::server) const UNLISTED_MAX: usize = 64;
-/// How long such a server may say nothing and not be reached before it is none any more.
+/// How long a server that has only called may say nothing and not be reached until it is forgotten.
 const UNLISTED_KEPT: Duration = Duration::from_secs(60);
 
 /// What makes a server a peer.

@@ -8,10 +8,10 @@ use std::time::Instant;
 use super::Common;
 use super::address::Address;
 use super::admission::Heard;
-use super::others::UNLISTED_MAX;
 use super::refusal::{Refusal, RefusalKind};
 use crate::ensemble::callers::{Claim, ProcessId};
 use crate::ensemble::server_of;
+use crate::server::descriptors::UNLISTED_MAX;
 
 impl Common {
     /// A caller is welcome, and is reached there. One that is not `judged` does not move a server
