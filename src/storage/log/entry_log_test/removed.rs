@@ -65,12 +65,14 @@ fn entries_before_one_that_is_missing_are_as_good_as_purged() {
 fn entries_before_one_that_was_purged_are_not_here_any_more() {
     let of = |index: u64| entry(index, zxid(index as i64, 0));
     // Nine terms of one entry: which of their files are gone, and the first that still counts.
-    for (gone, first) in [(&[2..4][..], 4), (&[1..3], 3), (&[2..3, 5..7], 7), (&[1..2, 3..9], 9)] {
+    for (gone, first) in
+        [(vec![(2, 4)], 4), (vec![(1, 3)], 3), (vec![(2, 3), (5, 7)], 7), (vec![(1, 2), (3, 9)], 9)]
+    {
         let fixture = fixture();
         let mut log = open(&fixture).expect("opens");
         (1..=9).for_each(|index| log.append(vec![of(index)]).expect("appends"));
         log.log.tail.clear();
-        for index in gone.iter().cloned().flatten() {
+        for index in gone.iter().flat_map(|(from, to)| *from..*to) {
             let path = log.directory.log_path(zxid(index, 0));
             fixture.disk.remove(&path).expect("removes");
         }
