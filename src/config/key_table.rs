@@ -169,7 +169,7 @@ pub const KEYS: &[Section] = &[
             .range(from(1), "a number of ticks"),
         in_file("electionAlg", Int, Works, "Only 3, as in ZooKeeper; servers elect a leader by Raft."),
         in_file("standaloneEnabled", Bool, Works, "With `false`, a single `server.N` is an ensemble of one; by default, it runs standalone.").flag(true),
-        in_file("reconfigEnabled", Bool, Works, "Which error a client gets for a reconfig; not yet: changing the members.").flag(false),
+        in_file("reconfigEnabled", Bool, Works, "Whether clients may change the servers of an ensemble. On all of its servers, or on none.").flag(false),
         in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default {default}.").flag(false),
         in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit.")
             .number(0, from(0), "a number of KiB per second, 0 for no limit,"),

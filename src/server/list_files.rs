@@ -53,14 +53,6 @@ pub enum ListFileError {
     },
 }
 
-impl ListFileError {
-    /// The message that it is.
-    #[must_use]
-    pub const fn id(&self) -> MessageId {
-        MessageId::LIST_NOT_WRITTEN
-    }
-}
-
 /// Has the files of this server written, by a thread of its own: nobody waits for the disk.
 #[derive(Debug)]
 pub struct ListFiles(Sender<ServerList>);
@@ -96,7 +88,7 @@ impl ListFiles {
 fn tell(error: &ListFileError) {
     let source = error.source().map(ToString::to_string);
     tracing::warn!(
-        id = %error.id(),
+        id = %MessageId::LIST_NOT_WRITTEN,
         %error,
         source,
         "the list of servers could not be written to the files that a start reads"

@@ -67,7 +67,7 @@ fn changes_of_the_members_are_shown_by_name() {
         record(4, 0x203, 2, change),
         record(5, 0x101, 3, change),
         // Neither is a change: a later version's, and one of nobody's.
-        record(6, 0x101, 9, change),
+        record(6, 0x101, 10, change),
         record(7, 0x101, 3, EntryKind::Ordinary),
     ];
     writer.append(&entries).expect("appends");
@@ -84,7 +84,8 @@ fn changes_of_the_members_are_shown_by_name() {
             "changeMembers seat server=2 was=0x602",
             "changeMembers vote member=0x203",
             "changeMembers remove member=0x101",
-            "error code=9",
+            "changeMembers demote member=0x101",
+            "error code=10",
             "error code=3",
         ]
     );

@@ -21,7 +21,6 @@ const fn row(
 }
 
 const MARKER: &str = "The start of a range of codes; no server sends it.";
-const NO_RECONFIG: &str = "Nothing: it is not sent here, since there is no reconfig.";
 const MISUSE: &str = "Correct the call.";
 const NOTHING: &str = "Nothing.";
 
@@ -69,8 +68,11 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
         code.", NOTHING),
     row(-13, "NewConfigNoQuorum",
        "No majority of the servers in a new configuration is up to \
-        date.", NO_RECONFIG),
-    row(-14, "ReconfigInProgress", "Another reconfig is still in progress.", NO_RECONFIG),
+        date.",
+       "Start the new servers first, and wait until they serve; then try again."),
+    row(-14, "ReconfigInProgress", "Another reconfig is still in progress.",
+       "Try again when it is done. Right after the start of an ensemble: when `/zookeeper/config` has \
+        a version."),
     row(-100, "APIError", MARKER, NOTHING),
     row(-101, "NoNode",
        "The znode does not exist; for a create, its parent does not.",

@@ -216,7 +216,7 @@ fn run_all(
 /// seed.
 #[test]
 fn members_agree_whatever_breaks() {
-    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 200));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 300));
     let started = std::time::Instant::now();
     let sum = run_all(first..first + count, |seed| run(seed, Flaw::None))
         .unwrap_or_else(|violation| panic!("{violation}"));
@@ -224,7 +224,7 @@ fn members_agree_whatever_breaks() {
     println!("simulated hours: {:.1}", sum.seconds as f64 / 3600.0);
     println!("{:?}\n{}", sum.counts(), sum.table);
     // What never happened was not tested.
-    if count >= 100 {
+    if count >= 300 {
         let of_trees = ["spoilt", "healed", "ended"];
         let counts = sum.counts().into_iter().filter(|(name, _)| !of_trees.contains(name));
         let few: Vec<_> = counts.filter(|(_, count)| *count < 10).collect();
