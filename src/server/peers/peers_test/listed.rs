@@ -65,7 +65,10 @@ async fn a_peer_whose_address_changes_is_spoken_to_there_and_not_where_it_was() 
     one.peers.send(to(2, 1));
     assert_eq!(index(&old.hears(is_said).await), Some(1));
 
+    let (is_up, peer) = (|peer: &Peer| peer.unsent.lock().is_up, one.other());
+    assert!(is_up(&peer));
     one.peers.set_list(&list(&[(1, 0), (2, new_port)]));
+    assert!(!is_up(&peer), "from that moment on");
     one.peers.send(to(2, 2));
     one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
     one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
@@ -97,8 +100,10 @@ async fn a_server_that_leaves_the_list_is_a_peer_until_it_is_no_member() {
     assert_eq!(index(&one.hears(is_said).await), Some(2));
     two.heard.clear();
 
-    one.peers.know(known(&[1]));
+    // Of a time before its life: nothing is known of a removal.
+    one.peers.know(KnownMembers::new(vec![member_id(1, 1)], 0, OfLine::default()));
     one.peers.send(to(2, 3));
+    assert_eq!(one.peers.version_with(2), None, "it is neither spoken to nor heard");
     one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
     let (_, reason) = refused(&two).await;
