@@ -58,8 +58,8 @@ pub enum ListFileError {
 pub struct ListFiles(Sender<ServerList>);
 
 impl ListFiles {
-    /// For the server `my_id`, which read `zoo_cfg`. `None`, which is said, if there is no thread for
-    /// it.
+    /// For the server `my_id`, which read `zoo_cfg`. `None`, which is said, if there is no thread
+    /// for it.
     #[must_use]
     pub fn start(zoo_cfg: &Path, my_id: u8) -> Option<Self> {
         let (lists, taken) = channel::<ServerList>();

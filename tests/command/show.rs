@@ -84,7 +84,6 @@ fn changes_of_the_members_are_shown_by_name() {
             "changeMembers seat server=2 was=0x602",
             "changeMembers vote member=0x203",
             "changeMembers remove member=0x101",
-            "changeMembers demote member=0x101",
             "error code=10",
             "error code=3",
         ]

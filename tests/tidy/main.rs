@@ -23,9 +23,9 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("list", &["properties"]),
     ("config", &["list", "message", "properties"]),
     ("logging", &["message", "old_name"]),
-    ("engine", &[]),
+    ("engine", &["list"]),
     ("storage", &["message", "old_name"]),
-    ("ensemble", &["engine", "storage", "message"]),
+    ("ensemble", &["engine", "storage", "list", "message"]),
     (
         "server",
         &["engine", "ensemble", "storage", "config", "list", "logging", "message", "old_name"],

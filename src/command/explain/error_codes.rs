@@ -71,8 +71,8 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
         date.",
        "Start the new servers first, and wait until they serve; then try again."),
     row(-14, "ReconfigInProgress", "Another reconfig is still in progress.",
-       "Try again when it is done. Right after the start of an ensemble: when `/zookeeper/config` has \
-        a version."),
+       "Try again when it is done; right after the start of an ensemble, when \
+        `/zookeeper/config` has a version."),
     row(-100, "APIError", MARKER, NOTHING),
     row(-101, "NoNode",
        "The znode does not exist; for a create, its parent does not.",

@@ -119,7 +119,8 @@ impl ListChange {
 
     /// The transaction at `zxid` is applied: whoever waited for it is answered.
     pub(super) fn applied(&mut self, zxid: Zxid, applying: &mut Applying<'_>) {
-        let is_it = |waiting: &mut Waiting| matches!(waiting.verdict, Some(Verdict::Txn(effect)) if effect == zxid);
+        let effect = Some(Verdict::Txn(zxid));
+        let is_it = |waiting: &mut Waiting| waiting.verdict == effect;
         if let Some(Waiting { asked, room, .. }) = self.waiting.take_if(is_it) {
             applying.answer_list(&asked.origin, room);
         }
@@ -219,7 +220,7 @@ impl<T: Transport> Member<T> {
 
     /// Goes on with what clients ask of the list, as far as that is possible now.
     pub(super) fn go_on_with_list(&mut self, now: Now) -> Result<(), EnsembleError> {
-        for submission in self.requests.take_reconfigs() {
+        for submission in std::mem::take(&mut self.requests.reconfigs) {
             self.wait_for_list(submission);
         }
         if self.list_change.is_idle() {

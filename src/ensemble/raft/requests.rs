@@ -94,7 +94,7 @@ pub struct Requests {
     /// Clients that read only.
     pub(super) read_only: ReadOnly,
     /// Requests of this member's clients for another list of servers.
-    reconfigs: Vec<Submission>,
+    pub(super) reconfigs: Vec<Submission>,
 }
 
 impl std::fmt::Debug for Requests {
@@ -182,11 +182,6 @@ impl Requests {
                 false => self.held.push_back((submission, None)),
             }
         }
-    }
-
-    /// Requests of this member's clients for another list of servers since the last call.
-    pub(super) fn take_reconfigs(&mut self) -> Vec<Submission> {
-        std::mem::take(&mut self.reconfigs)
     }
 
     /// Lets those go who ask.

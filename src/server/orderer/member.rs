@@ -78,7 +78,6 @@ pub(in crate::server) fn run(
         lone::take(server, &mut batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
-        thread.follow_list(&mut member);
         disk.write(member.consensus_mut().take_writes());
         thread.do_chores(server, &mut member, now)?;
         disk.write(member.consensus_mut().take_writes());
@@ -298,6 +297,7 @@ impl Thread {
         member: &mut Member<Peers>,
         now: Now,
     ) -> Result<(), EnsembleError> {
+        self.follow_list(member);
         let Some(stood_still) = self.life.looks_at_sessions(member) else { return Ok(()) };
         let mut chores = member.orphans();
         if let Some(sequencer) = member.requests_mut().sequencer() {

@@ -50,8 +50,8 @@ fn list(segments: &mut Vec<SegmentBegin>, zxid: i64, reader: Option<&SegmentRead
     }
 }
 
-/// A segment, unless it is empty, or somebody removed it, or a purge did of which the writer has not
-/// told yet.
+/// A segment, unless it is empty, or somebody removed it, or a purge did of which the writer has
+/// not told yet.
 pub(super) fn open_if_kept(
     directory: &DataDirectory,
     path: &Path,

@@ -61,13 +61,11 @@ pub(super) fn put_word(out: &mut BytesMut, word: &PeerWord) {
             put_tree(out, *tree);
         }
         PeerWord::ChangeList { number, asked } => {
-            out.put_u8(CHANGE_LIST);
-            out.put_u64(*number);
+            put_numbered(out, CHANGE_LIST, *number);
             put_asked(out, asked);
         }
         PeerWord::ListDecided { number, verdict } => {
-            out.put_u8(LIST_DECIDED);
-            out.put_u64(*number);
+            put_numbered(out, LIST_DECIDED, *number);
             put_verdict(out, verdict);
         }
         PeerWord::Listed(servers) => {
@@ -85,6 +83,11 @@ pub(super) fn put_word(out: &mut BytesMut, word: &PeerWord) {
             });
         }
     }
+}
+
+fn put_numbered(out: &mut BytesMut, kind: u8, number: u64) {
+    out.put_u8(kind);
+    out.put_u64(number);
 }
 
 fn put_tree(out: &mut BytesMut, TreeDigest { zxid, version, digest }: TreeDigest) {

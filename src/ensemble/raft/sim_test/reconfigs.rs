@@ -1,4 +1,4 @@
-//! Worlds whose list of servers changes by requests: who votes then, and what is written down of it.
+//! Worlds whose list of servers changes by requests: who votes then, and what is written down.
 //!
 //! A world has either this or lists of zoo.cfg that change. Disks are not emptied in it: two voters
 //! can bear nothing of that.

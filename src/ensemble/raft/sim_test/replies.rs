@@ -11,7 +11,6 @@ use super::connection::{Asked, Connection, Told};
 use super::history::Reply;
 use super::world::{Checked, World};
 use crate::engine::effect::Effect;
-use crate::engine::path;
 use crate::engine::watch::ConnectionId;
 
 impl World {
@@ -81,8 +80,6 @@ impl World {
     pub(super) fn told(&mut self, at: usize, told: Told) -> Result<Option<ConnectionId>, String> {
         let now = self.timeline.now();
         match told {
-            // Of the list, which the model knows nothing of.
-            Told::Event(_, _, path, _) if *path == *path::CONFIG => Ok(None),
             Told::Event(id, event, path, zxid) => {
                 if let Some(connection) = self.servers[at].connections.get_mut(&id) {
                     self.outcome.events += 1;
