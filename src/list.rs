@@ -109,6 +109,15 @@ impl Servers {
         self.get(id).is_some_and(|server| server.role == Role::Participant)
     }
 
+    /// Whether each can be reached by all: a server's own wildcard or loopback address in its own
+    /// zoo.cfg is another server for each of them, unless all are on one machine.
+    #[must_use]
+    pub fn are_reached(&self) -> bool {
+        let here = self.0.values().filter(|server| server.host.is_of_this_machine()).count();
+        let is_any = |server: &Server| server.host.is_every_address();
+        (here == 0 || here == self.0.len()) && (self.0.len() == 1 || !self.0.values().any(is_any))
+    }
+
     /// How many vote.
     #[must_use]
     pub fn voters(&self) -> usize {

@@ -38,6 +38,13 @@ impl Host {
         &self.0
     }
 
+    /// Whether it stands for every address of a machine.
+    #[must_use]
+    pub fn is_every_address(&self) -> bool {
+        let v4 = self.0.parse::<Ipv4Addr>().is_ok_and(|address| address.is_unspecified());
+        v4 || self.0.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unspecified())
+    }
+
     /// Whether it is another machine on each machine: every address, or loopback.
     #[must_use]
     pub fn is_of_this_machine(&self) -> bool {

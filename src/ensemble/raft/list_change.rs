@@ -113,8 +113,13 @@ impl ListChange {
             waiting.number == number && waiting.of.is_some_and(|leader| leader.member == from)
         };
         if let Some(waiting) = self.waiting.as_mut().filter(is_it) {
-            waiting.verdict = Some(verdict);
+            waiting.verdict.get_or_insert(verdict);
         }
+    }
+
+    /// Nothing is known of a member any more.
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.asked.remove(&peer);
     }
 
     /// The transaction at `zxid` is applied: whoever waited for it is answered.
@@ -159,10 +164,19 @@ impl Consensus {
         servers.ids(Role::Participant).filter(is_ready).count() > servers.voters() / 2
     }
 
-    /// Whether a member can be talked to and has about what the leader has.
+    /// Whether a member can be talked to and has about what the leader has. Whether it was heard of
+    /// just now makes no difference: the crate forgets that twice a second.
     fn is_at_hand(&self, member: u64) -> bool {
-        let is_there = member == self.id() || self.has_found(member);
-        is_there && self.has_caught_up(member)
+        member == self.id() || self.has_found(member) && self.has_most_of_log(member)
+    }
+
+    /// Whether a participant of the list could vote, and does not.
+    fn lacks_vote_of(&self, servers: &Servers) -> bool {
+        let voters = self.node.raft.prs().conf().voters();
+        let lacks = |id: &u64| {
+            servers.is_participant(server_of(*id)) && self.is_at_hand(*id) && !voters.contains(*id)
+        };
+        self.members().iter().any(lacks)
     }
 
     /// Whether the members are as a list wants them: whoever votes is one of its participants, or
@@ -172,12 +186,11 @@ impl Consensus {
         let voters = raft.prs().conf().voters();
         let of_list = |id: &u64| servers.is_participant(server_of(*id));
         let all_wanted = voters.ids().iter().all(|id| of_list(&id) || id == raft.id);
-        let lacks_vote = |id: &u64| of_list(id) && self.is_at_hand(*id) && !voters.contains(*id);
         let wanted = voters.ids().iter().filter(of_list).count();
         !raft.has_pending_conf()
             && all_wanted
             && wanted > servers.voters() / 2
-            && !self.members().iter().any(lacks_vote)
+            && !self.lacks_vote_of(servers)
     }
 
     /// The voter to demote for a list: one that is none of its participants, nor leads, where those
@@ -188,8 +201,23 @@ impl Consensus {
         let is_wanted = |id: u64| servers.is_participant(server_of(id));
         let goes = voters.iter().find(|id| !is_wanted(**id) && **id != raft.id)?;
         let stay: Vec<u64> = voters.iter().copied().filter(|id| id != goes).collect();
-        let at_hand = stay.iter().filter(|id| self.is_at_hand(**id)).count();
-        (at_hand > stay.len() / 2).then_some(MemberChange::Demote(*goes))
+        let at_hand = || stay.iter().copied().filter(|id| self.is_at_hand(*id));
+        let has_quorum = at_hand().count() > stay.len() / 2
+            // Fewer and fewer would be left where the list's own are away.
+            && at_hand().filter(|id| is_wanted(*id)).count() > servers.voters() / 2;
+        (has_quorum && !self.lacks_vote_of(servers)).then_some(MemberChange::Demote(*goes))
+    }
+}
+
+impl Requests {
+    /// Keeps requests until there is somebody to ask; those for another list wait by themselves.
+    pub(super) fn hold(&mut self, submissions: Vec<Submission>) {
+        for submission in submissions {
+            match is_reconfig(&submission.work) {
+                true => self.reconfigs.push(submission),
+                false => self.held.push_back((submission, None)),
+            }
+        }
     }
 }
 
@@ -221,7 +249,7 @@ impl<T: Transport> Member<T> {
     /// Goes on with what clients ask of the list, as far as that is possible now.
     pub(super) fn go_on_with_list(&mut self, now: Now) -> Result<(), EnsembleError> {
         for submission in std::mem::take(&mut self.requests.reconfigs) {
-            self.wait_for_list(submission);
+            self.wait_for_list(submission, now);
         }
         if self.list_change.is_idle() {
             return Ok(());
@@ -246,7 +274,7 @@ impl<T: Transport> Member<T> {
     }
 
     /// A client of this member asks for a change.
-    fn wait_for_list(&mut self, submission: Submission) {
+    fn wait_for_list(&mut self, submission: Submission, now: Now) {
         let Submission { origin, work, len, room } = submission;
         let change = &mut self.list_change;
         // There is one place, and a change at a time.
@@ -254,7 +282,8 @@ impl<T: Transport> Member<T> {
             self.refuse_list(&origin, ErrorCode::ReconfigInProgress);
             return;
         }
-        change.number += 1;
+        // Above those of an earlier process.
+        change.number = (change.number + 1).max(now.wall.0.cast_unsigned() << 16);
         let (number, asked) = (change.number, Forwarded { origin, work, len });
         change.waiting = Some(Waiting { number, asked, room, of: None, verdict: None });
     }
@@ -307,7 +336,7 @@ impl<T: Transport> Member<T> {
         let is_due = |waiting: &mut Waiting| match waiting.verdict {
             Some(Verdict::Refused(after, _)) => after <= applied,
             // It would have been answered with it.
-            Some(Verdict::Txn(effect)) => effect < applied,
+            Some(Verdict::Txn(effect)) => effect <= applied,
             Some(_) => true,
             None => false,
         };
@@ -389,7 +418,7 @@ impl<T: Transport> Member<T> {
             }
             Err(error) => {
                 let code = error.code();
-                tracing::info!(%error, code = code.code(), "a change of the list was refused");
+                tracing::debug!(%error, code = code.code(), "a change of the list was refused");
                 refused(code)
             }
         }
@@ -413,7 +442,16 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let due = self.consensus.due_change(&Target::List(&under_way.next));
-        due.map_or(Ok(()), |change| self.change(change, now))
+        due.filter(|due| self.can_take(*due)).map_or(Ok(()), |change| self.change(change, now))
+    }
+
+    /// Whether every member that is there knows such a change.
+    fn can_take(&self, change: MemberChange) -> bool {
+        let speaks = |id: &u64| self.transport.version_with(server_of(*id)) >= Some(SPOKEN);
+        let (own, consensus) = (self.consensus.id(), &self.consensus);
+        let mut others = consensus.members().into_iter().filter(|id| *id != own);
+        !matches!(change, MemberChange::Demote(_))
+            || others.all(|id| !consensus.has_found(id) || speaks(&id))
     }
 
     /// Proposes to write a list down. Which transaction that is, if it could be.
@@ -449,7 +487,7 @@ impl<T: Transport> Member<T> {
         let target = self.list_change.target();
         let target = target.map_or(Target::Own(voters), Target::List);
         if let Some(change) = self.consensus.due_change(&target) {
-            return self.change(change, now);
+            return if self.can_take(change) { self.change(change, now) } else { Ok(()) };
         }
         if self.consensus.node.raft.has_pending_conf() || !self.turns.has_led(LISTEN_TICKS) {
             return Ok(());
@@ -474,7 +512,7 @@ impl<T: Transport> Member<T> {
         let Some(own) = ensemble.list.as_ref().filter(|_| ensemble.rules.reconfig) else {
             return Ok(());
         };
-        if !self.applier.replica.shared().has_place_for_list() {
+        if !self.applier.replica.shared().has_place_for_list() || !own.list.servers.are_reached() {
             return Ok(());
         }
         let voters: Vec<u64> =
@@ -541,6 +579,6 @@ fn reconfig_of(work: &Work) -> Option<&ReconfigRequest<'static>> {
 }
 
 /// Whether it asks for another list.
-pub(super) fn is_reconfig(work: &Work) -> bool {
+fn is_reconfig(work: &Work) -> bool {
     reconfig_of(work).is_some()
 }

@@ -270,6 +270,7 @@ impl<T: Transport> Member<T> {
         self.turns.lost(peer);
         self.rooms.lost(peer);
         self.lists.lost(peer);
+        self.list_change.lost(peer);
         self.trees.lost(peer);
         if self.requests.lost(peer) {
             // Where others still hear it, they do not elect another.

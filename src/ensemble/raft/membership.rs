@@ -235,11 +235,15 @@ impl Consensus {
 
     /// Whether a member that was heard of lately has about what the leader has.
     pub(super) fn has_caught_up(&self, member: u64) -> bool {
+        let progress = self.node.raft.prs().get(member);
+        progress.is_some_and(|its| its.recent_active) && self.has_most_of_log(member)
+    }
+
+    /// Whether a member has about what the leader has.
+    pub(super) fn has_most_of_log(&self, member: u64) -> bool {
         let raft = &self.node.raft;
         raft.prs().get(member).is_some_and(|progress| {
-            progress.recent_active
-                && progress.matched > 0
-                && progress.matched + LAG_MAX >= raft.raft_log.committed
+            progress.matched > 0 && progress.matched + LAG_MAX >= raft.raft_log.committed
         })
     }
 
@@ -307,6 +311,11 @@ impl Consensus {
         {
             // What it would belong as is no more.
             self.answered(server_of(gone), now);
+        }
+        if change == MemberChange::Demote(self.id()) && self.leads() {
+            // The crate would let it lead on without a vote.
+            let term = self.node.raft.term;
+            self.node.raft.become_follower(term, 0);
         }
         Ok(change == MemberChange::Remove(self.id()))
     }

@@ -11,7 +11,6 @@ use super::consensus::Consensus;
 use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
-use super::list_change::is_reconfig;
 use super::member::Transport;
 use super::read_index::Rounds;
 use super::read_only::ReadOnly;
@@ -43,7 +42,7 @@ pub(super) struct Asking {
 }
 
 /// A request, and of one of another member the stream that it came in.
-type Held = (Submission, Option<(u64, StreamId)>);
+pub(super) type Held = (Submission, Option<(u64, StreamId)>);
 
 /// What waits to be decided.
 pub(super) struct Undecided {
@@ -75,7 +74,7 @@ pub struct Requests {
     /// While there is another leader.
     pub(super) following: Option<Following>,
     /// Requests that nobody was asked for yet.
-    held: VecDeque<Held>,
+    pub(super) held: VecDeque<Held>,
     /// Bytes that are decided in one turn, and those of them that the turn in progress has left.
     pub(super) turn_bytes: usize,
     pub(super) turn_left: usize,
@@ -172,16 +171,6 @@ impl Requests {
             }
         }
         self.hold(passed_on);
-    }
-
-    /// Keeps requests until there is somebody to ask; those for another list wait by themselves.
-    fn hold(&mut self, submissions: Vec<Submission>) {
-        for submission in submissions {
-            match is_reconfig(&submission.work) {
-                true => self.reconfigs.push(submission),
-                false => self.held.push_back((submission, None)),
-            }
-        }
     }
 
     /// Lets those go who ask.

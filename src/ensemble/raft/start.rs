@@ -208,7 +208,8 @@ impl Ensemble {
 impl Ensemble {
     /// Shows this server's own list, unless the ensemble has agreed on one.
     fn show_list(&self, database: &mut Database) {
-        let has_agreed = self.rules.reconfig && database.agreed_list().is_some();
+        // Also where this server does not go by it: what the others agreed on is theirs.
+        let has_agreed = database.agreed_list().is_some();
         if let Some(List { list, since }) = self.list.as_ref().filter(|_| !has_agreed) {
             database.show_members(&list.text(), *since);
         }
