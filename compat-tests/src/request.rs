@@ -140,6 +140,16 @@ pub fn reconfig(members: &str) -> Vec<u8> {
     out
 }
 
+/// reconfig by servers that join and leave, of the list of this version; -1 is any.
+pub fn reconfig_by(joining: &str, leaving: &str, version: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    buffer(&mut out, joining.as_bytes());
+    buffer(&mut out, leaving.as_bytes());
+    out.put_i32(-1);
+    out.put_i64(version);
+    out
+}
+
 /// delete, check.
 pub fn path_version(at: &str, version: i32) -> Vec<u8> {
     let mut out = path(at);

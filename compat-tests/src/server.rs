@@ -78,8 +78,8 @@ impl Server {
         server
     }
 
-    /// The same that was not started yet.
-    pub(crate) fn stopped(kind: Kind, config: &[&str]) -> Self {
+    /// A server on a fresh directory that was not started yet; `config` as of [`Self::start`].
+    pub fn stopped(kind: Kind, config: &[&str]) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("compat.")
             .tempdir()
