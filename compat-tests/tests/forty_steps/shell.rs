@@ -34,7 +34,7 @@ pub(crate) struct Shell {
 
 pub(crate) const ZKCLI_OF_DEBIAN: Shell = Shell {
     script: "zkcli.steps",
-    command: |server| words(&["/usr/share/zookeeper/bin/zkCli.sh", "-server", server]),
+    command: |server| words(&["/usr/share/zookeeper/bin/zkCli.sh", "-server", &twice(server)]),
     fence: ("printwatches", "printwatches is on"),
     connected: "state:SyncConnected type:None",
     event: "WatchedEvent ",
@@ -47,8 +47,9 @@ pub(crate) const ZKCLI_OF_THE_REFERENCE: Shell = Shell {
         let script = repository().join("scripts/reference");
         let run = format!(
             "exec java -XX:TieredStopAtLevel=1 -Dlog4j2.level=OFF -cp \"$('{}' --classpath)\" \
-             org.apache.zookeeper.ZooKeeperMain -server {server}",
-            script.display()
+             org.apache.zookeeper.ZooKeeperMain -server {}",
+            script.display(),
+            twice(server)
         );
         words(&["bash", "-c", &run])
     },
@@ -98,6 +99,12 @@ pub(crate) const FERROKEEPER_CLI_ONE_SHOT: Shell = Shell {
     session: 600_000,
     ..ZKCLI_ONE_SHOT
 };
+
+/// Java's client gives an attempt to connect the session's whole timeout for one address: one that
+/// hangs while the server is killed would cost the session.
+fn twice(server: &str) -> String {
+    format!("{server},{server}")
+}
 
 /// What differs between zkCli and this repository's shell: the build in its version, and commands
 /// of its own.
