@@ -3,7 +3,7 @@
 //! Never looked up: what an address is, its text says.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A name as it was written, or an address as `InetSocketAddress.getHostString` prints it.
 /// Printable ASCII without what separates the parts of a line or of a file.
@@ -41,17 +41,13 @@ impl Host {
     /// Whether it stands for every address of a machine.
     #[must_use]
     pub fn is_every_address(&self) -> bool {
-        let v4 = self.0.parse::<Ipv4Addr>().is_ok_and(|address| address.is_unspecified());
-        v4 || self.0.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unspecified())
+        self.0.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
     }
 
     /// Whether it is another machine on each machine: every address, or loopback.
     #[must_use]
     pub fn is_of_this_machine(&self) -> bool {
-        if let Ok(address) = self.0.parse::<Ipv4Addr>() {
-            return address.is_unspecified() || address.is_loopback();
-        }
-        match self.0.parse::<Ipv6Addr>() {
+        match self.0.parse::<IpAddr>() {
             Ok(address) => address.is_unspecified() || address.is_loopback(),
             Err(_) => self.0.eq_ignore_ascii_case("localhost"),
         }

@@ -158,10 +158,9 @@ impl Sequencer {
                 .map_or(Prepared::NoSession, Prepared::Attached),
             Work::Throttled => Prepared::Refused(ErrorCode::ThrottledOp),
             Work::Request(request) | Work::Upgrade { request, .. } => {
-                match self.tracker.check(origin.session, origin.connection) {
-                    Ok(()) => self.prepare_request(database, origin, request, false, now),
-                    Err(NotTaken::Closing) => Prepared::Refused(ErrorCode::SessionExpired),
-                    Err(NotTaken::Unknown | NotTaken::Moved) => Prepared::Close,
+                match self.refuses(origin, false) {
+                    None => self.prepare_request(database, origin, request, false, now),
+                    Some(refused) => refused,
                 }
             }
             // It may have become one of all servers meanwhile.

@@ -134,8 +134,12 @@ impl ListChange {
     /// Looks whether there is another list. `goes_by_it` says whether this server goes by what the
     /// ensemble has agreed on.
     pub(super) fn see(&mut self, database: &Database, goes_by_it: bool) {
+        // Without a list, nothing is looked up: this is on the way of every transaction.
+        if !goes_by_it {
+            return;
+        }
         let written = database.list_written();
-        if !goes_by_it || written == self.seen {
+        if written == self.seen {
             return;
         }
         self.seen = written;
@@ -394,15 +398,8 @@ impl<T: Transport> Member<T> {
             next: under_way.map(|under_way| &under_way.next),
             standalone_enabled: ensemble.standalone_enabled,
         };
-        let speaks = |id: &u64| {
-            let version = transport.version_with(server_of(*id));
-            *id == consensus.id()
-                || !consensus.has_found(*id)
-                || version.is_some_and(|version| version >= SPOKEN)
-        };
-        let has_quorum = |servers: &Servers| {
-            consensus.has_quorum_of(servers) && consensus.members().iter().all(speaks)
-        };
+        let has_quorum =
+            |servers: &Servers| consensus.has_quorum_of(servers) && all_speak(consensus, transport);
         let has_rights = || sequencer.may_change_list(&database, &origin.identities);
         match Asked::read(request, Addresses::One).decide(&present, has_quorum, has_rights) {
             Ok(next) => {
@@ -447,11 +444,7 @@ impl<T: Transport> Member<T> {
 
     /// Whether every member that is there knows such a change.
     fn can_take(&self, change: MemberChange) -> bool {
-        let speaks = |id: &u64| self.transport.version_with(server_of(*id)) >= Some(SPOKEN);
-        let (own, consensus) = (self.consensus.id(), &self.consensus);
-        let mut others = consensus.members().into_iter().filter(|id| *id != own);
-        !matches!(change, MemberChange::Demote(_))
-            || others.all(|id| !consensus.has_found(id) || speaks(&id))
+        !matches!(change, MemberChange::Demote(_)) || all_speak(&self.consensus, &self.transport)
     }
 
     /// Proposes to write a list down. Which transaction that is, if it could be.
@@ -566,6 +559,13 @@ fn leader_of(requests: &Requests, consensus: &Consensus) -> Option<Leader> {
     let following = requests.following.as_ref().filter(|its| !its.is_leaving())?;
     let (member, term) = (following.leader(), following.term());
     Some(Leader { member, term, stream: Some(following.stream()) })
+}
+
+/// Whether every other member that is there speaks what a change of the list needs.
+fn all_speak(consensus: &Consensus, transport: &impl Transport) -> bool {
+    let members = consensus.members().into_iter();
+    let mut there = members.filter(|id| *id != consensus.id() && consensus.has_found(*id));
+    there.all(|id| transport.version_with(server_of(id)) >= Some(SPOKEN))
 }
 
 /// What a request for another list asks.
